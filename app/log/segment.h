@@ -1,0 +1,30 @@
+/* Segments: many frames, zstd-compressed together. */
+#ifndef LOG_SEGMENT_H
+#define LOG_SEGMENT_H
+
+#include "base/buf.h"
+#include "log/frame.h"
+
+/* Largest size of a segment's frames before compression. A push flush is split below it; a stored
+ * blob that claims more is not read (a decompression bomb cannot exhaust memory). */
+#define SEGMENT_MAX_BYTES (256u * 1024u * 1024u)
+
+/* Compression contexts are expensive to make: one per thread that packs. Never NULL. */
+struct segment_packer;
+struct segment_packer *segment_packer_new(int zstd_level);
+void segment_packer_free(struct segment_packer *p);
+
+/* Compresses concatenated frames and appends the blob to out. */
+void segment_pack(struct segment_packer *p, struct slice frames, struct buf *out);
+
+/* One per thread that unpacks. Never NULL. */
+struct segment_unpacker;
+struct segment_unpacker *segment_unpacker_new(void);
+void segment_unpacker_free(struct segment_unpacker *u);
+
+/* Decompresses a blob into out (cleared first). False with err on corrupt data or a size above
+ * SEGMENT_MAX_BYTES. Accepts blobs whose zstd frame does not say its content size. */
+MUST_CHECK bool segment_unpack(struct segment_unpacker *u, struct slice blob, struct buf *out,
+                               struct err *err);
+
+#endif
