@@ -33,23 +33,32 @@ struct pg_outcome {
     const char *text;       /* why not PG_DONE: one line, no statement text; valid during done() */
 };
 
+struct pg_lane;
+
 /* One statement to run. Embedded in its owner, which must live until done() ran or
  * pg_lane_withdraw() returned true. done() may submit again and may free the job. */
 struct pg_job {
     const struct pg_statement *statement;
-    /* Called when a connection takes the job: append the parameters. */
+    /* Called when a connection takes the job: append the parameters. Called again when that
+     * connection broke before the whole statement was sent: nothing has happened then. */
     void (*build)(struct pg_job *job, struct pg_params *params);
     void (*done)(struct pg_job *job, const struct pg_outcome *outcome);
-    uint64_t deadline_ms; /* clock_mono_ms(); 0 = now + the lane's statement timeout */
-    TAILQ_ENTRY(pg_job) link; /* private */
-    enum { PG_JOB_IDLE, PG_JOB_QUEUED, PG_JOB_RUNNING } state; /* private */
-};
+    /* clock_mono_ms(); 0 = now + the lane's statement timeout. Once it runs, the statement
+     * timeout bounds it too. */
+    uint64_t deadline_ms;
 
-struct pg_lane;
+    /* Private; all zero at first. */
+    TAILQ_ENTRY(pg_job) link;
+    enum { PG_JOB_IDLE, PG_JOB_QUEUED, PG_JOB_RUNNING } state;
+    bool replanned; /* it has been prepared anew once already */
+    struct pg_lane *lane;
+    struct loop_timer timer; /* while queued or running */
+    uint64_t until_ms;       /* the deadline that applies */
+};
 
 struct pg_lane_config {
     const char *name; /* for the log and application_name, e.g. "push" */
-    const char *conninfo;
+    const char *conninfo; /* stays valid as long as the lane; "" means libpq's own defaults */
     int connections;
     uint64_t statement_timeout_ms;
     /* Called (from the loop) whenever a connection has become free and no job is queued: a fuser
@@ -66,16 +75,19 @@ struct pg_lane *pg_lane_new(struct loop *loop, const struct pg_lane_config *conf
 /* Queued and running jobs get PG_NOT_SENT or PG_UNKNOWN. */
 void pg_lane_free(struct pg_lane *lane);
 
-/* FIFO; taken at once when a connection is free. */
+/* FIFO; taken at the end of the current round when a connection is free. done() is never called
+ * from in here, except when the lane is being freed (PG_NOT_SENT). */
 void pg_lane_submit(struct pg_lane *lane, struct pg_job *job);
 
 /* True when the job was still queued and now is not; it will not be called. */
 bool pg_lane_withdraw(struct pg_lane *lane, struct pg_job *job);
 
-/* A connection is up and free, and no job is queued. */
+/* More connections are up and free than jobs are queued: a job submitted now runs at once. */
 bool pg_lane_has_idle(const struct pg_lane *lane);
 /* At least one connection is up. */
 bool pg_lane_connected(const struct pg_lane *lane);
 size_t pg_lane_queued(const struct pg_lane *lane);
+/* Connections that were up and were lost, since the lane began. */
+uint64_t pg_lane_lost(const struct pg_lane *lane);
 
 #endif
