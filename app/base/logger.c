@@ -18,6 +18,18 @@ void logger_init(const char *program, enum logger_level level)
     logger_max = level;
 }
 
+bool logger_set_level(const char *name, struct err *err)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            logger_max = (enum logger_level)i;
+            return true;
+        }
+    }
+    return err_set(err, "QUEEN_LOG_LEVEL=\"%s\" is not one of error, warn, info, debug", name);
+}
+
 static void logger_write(enum logger_level level, const char *target, const char *fmt, va_list ap)
 {
     static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};

@@ -13,6 +13,9 @@ enum logger_level { LOGGER_ERROR, LOGGER_WARN, LOGGER_INFO, LOGGER_DEBUG };
 /* Call once at start; program must stay valid (a literal). */
 void logger_init(const char *program, enum logger_level level);
 
+/* Sets the level by its name: error, warn, info, debug. */
+MUST_CHECK bool logger_set_level(const char *name, struct err *err);
+
 void logger_error(const char *target, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void logger_warn(const char *target, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void logger_info(const char *target, const char *fmt, ...) PRINTF_LIKE(2, 3);

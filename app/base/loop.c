@@ -120,8 +120,7 @@ static void loop_heap_sift(struct loop *loop, size_t i)
     }
     for (;;) {
         size_t child = 2 * i + 1;
-        if (child + 1 < loop->heap_count &&
-            loop->heap[child + 1]->at_ms < loop->heap[child]->at_ms)
+        if (child + 1 < loop->heap_count && loop->heap[child + 1]->at_ms < loop->heap[child]->at_ms)
             child++;
         if (child >= loop->heap_count || loop->heap[child]->at_ms >= t->at_ms)
             break;

@@ -67,7 +67,7 @@ bool settings_load(struct settings *out, struct err *err)
 #define NUMBER(field, name, dflt, min, max, unit, help)                                            \
     if (!settings_number(name, (struct settings_range){dflt, min, max}, &out->field, err))         \
         return false;
-#define TEXT(field, name, dflt, help) out->field = settings_text(name, dflt);
+#define TEXT(field, name, dflt, help)   out->field = settings_text(name, dflt);
 #define SECRET(field, name, dflt, help) out->field = settings_text(name, dflt);
 #include "base/settings.def"
 #undef FLAG

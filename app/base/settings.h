@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 struct settings {
-#define FLAG(field, name, dflt, help) bool field;
+#define FLAG(field, name, dflt, help)                   bool field;
 #define NUMBER(field, name, dflt, min, max, unit, help) int64_t field;
-#define TEXT(field, name, dflt, help) const char *field; /* in the environment or a literal */
-#define SECRET(field, name, dflt, help) const char *field;
+#define TEXT(field, name, dflt, help)                   const char *field; /* in the environment or a literal */
+#define SECRET(field, name, dflt, help)                 const char *field;
 #include "base/settings.def"
 #undef FLAG
 #undef NUMBER

@@ -14,6 +14,7 @@ struct registry_batch {
     uint32_t message_count;        /* delivered messages */
     struct txn_hash fingerprint;   /* of the distinct delivered hashes */
     uint64_t expires_mono_ms;      /* lease + 10 s; memory bound, not correctness */
+    uint64_t queue;                /* table_hash(queue name, ""): who to wake when it is released */
 };
 
 /* Remembers the batch; replaces an older one of the same partition and group. */

@@ -50,6 +50,9 @@ MUST_CHECK bool slot_read(struct shm *shm, uint32_t index, struct slot_info *out
 /* Workers that run now, other than `except` (may be NULL); fills at most max indexes. */
 size_t slot_workers(struct shm *shm, const struct slot *except, uint32_t *indexes, size_t max);
 
+/* The pop_parked gauge of one slot; 0 for a free one. */
+uint64_t slot_parked(struct shm *shm, uint32_t index);
+
 /* Sum over all slots, plus the host-wide total of dead ones. */
 void slot_counters_sum(struct shm *shm, struct slot_counters *out);
 
