@@ -1,0 +1,33 @@
+/* Calls that are one statement: parameters in, one rendered answer out. */
+#ifndef WORKER_ADMIN_H
+#define WORKER_ADMIN_H
+
+#include "pg/result.h"
+#include "worker/worker.h"
+
+struct admin_call {
+    struct pg_job job;
+    struct loop_timer timer;
+    struct worker *w;
+    struct request *r;
+    struct pg_lane *lane;
+    uint64_t deadline_ms;
+    bool unsettled; /* an earlier try may have committed */
+    /* The statement's parameters, as far as the call has them; live as long as the request. */
+    struct slice text[5];
+    int64_t number[2];
+    /* Writes the answer's body for the result and returns the HTTP status. */
+    int (*render)(struct admin_call *call, const PGresult *result, struct buf *body);
+};
+
+/* A call in the request's arena, deadline set. */
+struct admin_call *admin_call_new(struct worker *w, struct request *r, struct pg_lane *lane,
+                                  const struct pg_statement *statement,
+                                  void (*build)(struct pg_job *, struct pg_params *));
+
+/* Runs it; the statement must be repeatable, since a broken connection makes it run again. A
+ * refusal of class 22 (data exception) is the client's fault and becomes 400 with its text; other
+ * failures are 500 and 503 with an {"error"} body. */
+void admin_call_start(struct admin_call *call);
+
+#endif

@@ -1,0 +1,142 @@
+/* Routes: method and path to handler. A path part is decoded after the route was found, so that a
+ * queue named "a/b" is one part (contract 1, section 0). */
+#include "worker/worker.h"
+
+#include "wire/uri.h"
+
+enum { ROUTE_MAX_PARTS = 8 };
+
+struct route_call {
+    struct worker *w;
+    struct request *r;
+    struct slice names[2]; /* the path's variable parts, decoded */
+};
+
+struct route {
+    const char *method;
+    const char *path; /* ":" is a variable part */
+    void (*call)(const struct route_call *c);
+};
+
+#define ROUTE_PLAIN(name, handler)                                                                 \
+    static void name(const struct route_call *c)                                                   \
+    {                                                                                              \
+        handler(c->w, c->r);                                                                       \
+    }
+#define ROUTE_NAMED(name, handler)                                                                 \
+    static void name(const struct route_call *c)                                                   \
+    {                                                                                              \
+        handler(c->w, c->r, c->names[0]);                                                          \
+    }
+
+ROUTE_PLAIN(route_push, push_handle)
+ROUTE_PLAIN(route_pop_discovery, pop_handle_discovery)
+ROUTE_NAMED(route_pop_queue, pop_handle_queue)
+ROUTE_PLAIN(route_ack, ack_handle_single)
+ROUTE_PLAIN(route_ack_batch, ack_handle_batch)
+ROUTE_NAMED(route_lease_extend, lease_handle_extend)
+ROUTE_PLAIN(route_configure, configure_handle)
+ROUTE_NAMED(route_queue_delete, queue_handle_delete)
+ROUTE_PLAIN(route_dlq, dlq_handle_list)
+ROUTE_PLAIN(route_health, health_handle)
+ROUTE_PLAIN(route_status, status_handle)
+ROUTE_PLAIN(route_prometheus, metrics_handle_prometheus)
+
+static void route_pop_partition(const struct route_call *c)
+{
+    pop_handle_partition(c->w, c->r, c->names[0], c->names[1]);
+}
+
+static const struct route routes[] = {
+    {"POST", "api/v1/push", route_push},
+    {"GET", "api/v1/pop/queue/:/partition/:", route_pop_partition},
+    {"GET", "api/v1/pop/queue/:", route_pop_queue},
+    {"GET", "api/v1/pop", route_pop_discovery},
+    {"POST", "api/v1/ack", route_ack},
+    {"POST", "api/v1/ack/batch", route_ack_batch},
+    {"POST", "api/v1/lease/:/extend", route_lease_extend},
+    {"POST", "api/v1/configure", route_configure},
+    {"DELETE", "api/v1/resources/queues/:", route_queue_delete},
+    {"GET", "api/v1/dlq", route_dlq},
+    {"GET", "health", route_health},
+    {"GET", "status", route_status},
+    {"GET", "metrics/prometheus", route_prometheus},
+};
+
+/* Compares the path's parts with a pattern; collects the variable parts, still encoded. */
+static bool route_matches(const char *pattern, const struct slice *parts, size_t count,
+                          struct slice names[2])
+{
+    size_t part = 0, name = 0;
+    const char *p = pattern;
+    for (;;) {
+        size_t n = strcspn(p, "/");
+        if (part == count)
+            return false;
+        if (n == 1 && *p == ':')
+            names[name++] = parts[part];
+        else if (parts[part].n != n || memcmp(parts[part].p, p, n) != 0)
+            return false;
+        part++;
+        if (p[n] == '\0')
+            return part == count;
+        p += n + 1;
+    }
+}
+
+static void route_call(const struct route *route, struct worker *w, struct request *r,
+                       const struct slice encoded[2])
+{
+    struct route_call c = {.w = w, .r = r};
+    for (int i = 0; i < 2; i++) {
+        if (encoded[i].p != NULL && !uri_decode(encoded[i], false, request_arena(r), &c.names[i])) {
+            request_answer_error(r, 400, "bad path: malformed percent escape");
+            return;
+        }
+    }
+    route->call(&c);
+}
+
+/* 405 needs an Allow header with every method the path knows (RFC 9110, 15.5.6). */
+static void route_answer_unknown(struct request *r, const char *allow)
+{
+    struct buf body = {0}, headers = {0};
+    if (*allow == '\0') {
+        BUF_PUT_LITERAL(&body, "{\"error\":\"Not Found\",\"code\":\"no_such_route\"}");
+        request_answer(r, 404, NULL, (struct slice){0}, &body);
+        return;
+    }
+    BUF_PUT_LITERAL(&body, "{\"error\":\"Method Not Allowed\",\"code\":\"method_not_allowed\"}");
+    buf_printf(&headers, "Allow: %s\r\n", allow);
+    request_answer(r, 405, NULL, buf_slice(&headers), &body);
+    buf_free(&headers);
+}
+
+void routes_dispatch(struct worker *w, struct request *r)
+{
+    const struct request_head *head = request_head(r);
+    struct slice path, query, parts[ROUTE_MAX_PARTS + 1];
+    uri_split(head->target, &path, &query);
+    size_t count = uri_segments(path, parts, ROUTE_MAX_PARTS);
+    char allow[64] = "";
+    bool head_only = slice_is(head->method, "HEAD");
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        struct slice names[2] = {{0}, {0}};
+        if (count > ROUTE_MAX_PARTS || !route_matches(routes[i].path, parts, count, names))
+            continue;
+        if (slice_is(head->method, routes[i].method)) {
+            route_call(&routes[i], w, r, names);
+            return;
+        }
+        if (*allow != '\0')
+            strcat(allow, ", "); /* a path has at most a handful of methods of 6 letters */
+        strcat(allow, routes[i].method);
+        /* HEAD of a read-only page is its GET without a body; of a pop it would take messages. */
+        if (head_only && strcmp(routes[i].method, "GET") == 0 &&
+            strncmp(routes[i].path, "api/v1/pop", 10) != 0) {
+            route_call(&routes[i], w, r, names);
+            return;
+        }
+    }
+    route_answer_unknown(r, allow);
+}
