@@ -26,9 +26,9 @@ struct ack_record {
 
 enum ack_verdict {
     ACK_COMMITTED = 1, /* the cursor is durable, the lease released */
-    ACK_REJECTED,      /* PostgreSQL refused this row (stale lease, beyond batch): take the hash path */
-    ACK_FLUSH_ERROR,   /* the whole flush failed and nothing was committed */
-    ACK_UNKNOWN,       /* the connection broke after the commit was sent and it could not be settled */
+    ACK_REJECTED, /* PostgreSQL refused this row (stale lease, beyond batch): take the hash path */
+    ACK_FLUSH_ERROR, /* the whole flush failed and nothing was committed */
+    ACK_UNKNOWN, /* the connection broke after the commit was sent and it could not be settled */
 };
 
 /* Flusher to worker. */
@@ -59,7 +59,8 @@ MUST_CHECK int fifo_open_reader(const char *path, struct err *err);
 int fifo_open_writer(const char *path);
 
 enum fifo_result { FIFO_DONE, FIFO_FULL, FIFO_GONE };
-/* One atomic write of at most PIPE_BUF bytes. FIFO_GONE: no reader any more; close and reopen. */
+/* One atomic write of at most PIPE_BUF bytes; the process ignores SIGPIPE. FIFO_GONE: no reader any
+ * more; close and reopen. */
 MUST_CHECK enum fifo_result fifo_write(int fd, const void *record, size_t n);
 
 #endif

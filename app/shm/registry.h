@@ -10,11 +10,11 @@
 
 struct registry_batch {
     struct uuid lease_id;
-    int64_t batch_end;             /* inclusive offset */
-    uint32_t message_count;        /* delivered messages */
-    struct txn_hash fingerprint;   /* of the distinct delivered hashes */
-    uint64_t expires_mono_ms;      /* lease + 10 s; memory bound, not correctness */
-    uint64_t queue;                /* table_hash(queue name, ""): who to wake when it is released */
+    int64_t batch_end;           /* inclusive offset */
+    uint32_t message_count;      /* delivered messages */
+    struct txn_hash fingerprint; /* of the distinct delivered hashes */
+    uint64_t expires_mono_ms;    /* lease + 10 s; memory bound, not correctness */
+    uint64_t queue;              /* table_hash(queue name, ""): who to wake when it is released */
 };
 
 /* Remembers the batch; replaces an older one of the same partition and group. */

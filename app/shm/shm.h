@@ -18,6 +18,11 @@ struct shm; /* this process's view; everything inside the mapping is addressed b
  * to remove it. Creation is safe against races and against a creator that dies half-way. */
 MUST_CHECK bool shm_attach(const struct settings *settings, struct shm **out, struct err *err);
 void shm_detach(struct shm *shm);
+/* The segment's name as shm_open(3) takes it, for `queenctl` and tests; the file is /dev/shm<name>.
+ */
+#define SHM_NAME_SIZE 48
+MUST_CHECK bool shm_name(const struct settings *settings, char out[SHM_NAME_SIZE], struct err *err);
+
 /* Removes the name (the last detach frees the memory). For `queenctl` and `make down`. */
 MUST_CHECK bool shm_remove(const struct settings *settings, struct err *err);
 

@@ -11,7 +11,7 @@ enum slot_kind { SLOT_FREE, SLOT_WORKER, SLOT_FLUSHER, SLOT_KEEPER };
 
 struct slot_counters {
 #define COUNTER(field, prometheus, help) _Atomic uint64_t field;
-#define GAUGE(field, prometheus, help) _Atomic uint64_t field;
+#define GAUGE(field, prometheus, help)   _Atomic uint64_t field;
 #include "shm/counters.def"
 #undef COUNTER
 #undef GAUGE
@@ -21,7 +21,7 @@ struct slot_counters {
 struct slot {
     struct shm *shm;
     uint32_t index;
-    uint32_t generation; /* differs from every earlier owner of the index */
+    uint32_t generation;            /* differs from every earlier owner of the index */
     struct slot_counters *counters; /* in shared memory; single writer: this process */
 };
 
@@ -47,8 +47,12 @@ struct slot_info {
 /* Copies the state of slot `index`; false behind the last. */
 MUST_CHECK bool slot_read(struct shm *shm, uint32_t index, struct slot_info *out);
 
-/* Workers that run now, other than `except` (may be NULL); fills at most max indexes. */
+/* Claimed worker slots other than `except` (may be NULL); fills at most max indexes. One whose
+ * owner has died counts until the next sweep. */
 size_t slot_workers(struct shm *shm, const struct slot *except, uint32_t *indexes, size_t max);
+
+/* Generation of the process that holds slot `index`; 0 for a free one. No lock, no system call. */
+uint32_t slot_generation(struct shm *shm, uint32_t index);
 
 /* The pop_parked gauge of one slot; 0 for a free one. */
 uint64_t slot_parked(struct shm *shm, uint32_t index);
