@@ -179,6 +179,8 @@ uint64_t loop_now_ms(const struct loop *loop)
 
 static int loop_wait_ms(const struct loop *loop)
 {
+    if (!TAILQ_EMPTY(&loop->tasks)) /* queued between two rounds, before the loop ran */
+        return 0;
     if (loop->heap_count == 0)
         return -1;
     uint64_t at = loop->heap[0]->at_ms, now = clock_mono_ms();
