@@ -1,7 +1,7 @@
 // GET /api/v1/dlq: shape, filters, paging, order.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Batch, unique, useQueen, UUID } from './lib/queen.mjs';
+import { assertError, Batch, unique, useQueen, UUID } from './lib/queen.mjs';
 
 const KEYS = ['id', 'transactionId', 'partitionId', 'queue', 'partition', 'consumerGroup', 'errorMessage', 'retryCount', 'data', 'producerSub', 'createdAt', 'failedAt'];
 
@@ -72,6 +72,10 @@ describe('dlq listing', { concurrency: 4 }, () => {
         assert.deepEqual(last.json.pagination, { limit: 2, offset: 4 });
         assert.equal(last.json.total, 1, 'total is the length of the page');
         assert.deepEqual(await ids({ queue, offset: 5 }), []);
+    });
+
+    it('a limit or offset that does not parse is a 400 that names it', async () => {
+        for (const name of ['limit', 'offset']) assertError(await c.queen.dlq({ [name]: 'abc' }), 400, new RegExp(name));
     });
 
     it('filters by time', async () => {

@@ -25,8 +25,8 @@ describe('http and errors', { concurrency: 4 }, () => {
 
     it('unknown path under /api/: 404 no_such_route, for every method', async () => {
         for (const target of ['/api/', '/api/v1', '/api/v1/', '/api/v1/nothing', '/api/v2/push', '/api/v1/push/', '/api/v1/push/x', '/api/v1/ack/x', '/api/v1/pop/queue', '/api/v1/pop/x',
-            '/api/v1/pop/queue/x/partition', '/api/v1/pop/queue/x/y', '/api/v1/pop/queue/x/partition/y/z', '/api/v1/lease/x', '/api/v1/lease/x/renew', '/api/v1/PUSH', '/API/v1/push?x=1', '/api/v1/resources/nothing', '/api/v1/dlq/x/y']) {
-            if (target.startsWith('/API')) continue;
+            '/api/v1/pop/queue/x/partition', '/api/v1/pop/queue/x/y', '/api/v1/pop/queue/x/partition/y/z', '/api/v1/lease/x', '/api/v1/lease/x/renew', '/api/v1/PUSH', '/api/v1/resources/nothing', '/api/v1/dlq/x/y']) {
+
             for (const method of ['GET', 'POST', 'DELETE', 'PUT']) {
                 const answer = await c.queen.request(method, target, { body: method === 'GET' ? undefined : '{}' });
                 assert.equal(answer.status, 404, `${method} ${target}: ${answer.status} ${answer.text}`);

@@ -92,6 +92,10 @@ describe('names', { concurrency: 4 }, () => {
         assert.equal(await rows(queue), '0');
     });
 
+    it('an empty group is 400', async () => {
+        assertError(await c.queen.pop(unique(), { consumerGroup: '' }), 400, /consumerGroup/);
+    });
+
     it('that are not UTF-8 are 400', async () => {
         assertError(await c.queen.get(`/api/v1/pop/queue/${unique()}%FF`), 400);
         assertError(await c.queen.get(`/api/v1/pop/queue/${unique()}?consumerGroup=%C3`), 400);

@@ -1,5 +1,5 @@
 // What depends on the settings of an instance: the ack topics once more with each accelerator switched
-// off and with other numbers of workers, the default subscription mode, the default timeout.
+// off and with other numbers of workers; wake-ups with the fallback poll out of the way; defaults.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -52,6 +52,15 @@ describe('settings', () => {
             });
         });
     }
+
+    it('nothing that wakes a poll leans on the fallback', { timeout: 180000 }, async () => {
+        const settings = { workers: 2, env: { QUEEN_FALLBACK_POLL_MS: '60000' } };
+        await withInstance(settings, async (instance) => {
+            const files = ['long_poll', 'pop_gates'].map((f) => path.join(here, `${f}.test.mjs`));
+            const { code, output } = await run(files, instance, settings.env);
+            assert.equal(code, 0, output.slice(output.indexOf('failing tests')).slice(0, 20000));
+        });
+    });
 
     it('DEFAULT_SUBSCRIPTION_MODE=new and DEFAULT_TIMEOUT', { timeout: 120000 }, async () => {
         await withInstance({ workers: 1, env: { DEFAULT_SUBSCRIPTION_MODE: 'new', DEFAULT_TIMEOUT: '1500' } }, async (instance, queen) => {

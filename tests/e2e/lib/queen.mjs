@@ -1,10 +1,8 @@
 // The API under test as functions, and what most tests share: names of their own, waiting, exact
 // shapes. Answers are never interpreted beyond JSON: tests look at status, headers and bytes.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import http from 'node:http';
-import path from 'node:path';
 import { after, before } from 'node:test';
 import { startInstance } from './instance.mjs';
 
@@ -157,12 +155,7 @@ export class Queen {
     }
 
     async status() {
-        const program = path.join(this.instance.runDir, 'bin', 'queenctl');
-        const text = await new Promise((resolve, reject) => {
-            execFile(program, ['status', '--json'], { env: { ...process.env, QUEEN_RUN_DIR: this.instance.runDir } },
-                (error, stdout, stderr) => (error ? reject(new Error(`${program}: ${error.message} ${stderr}`)) : resolve(stdout)));
-        });
-        return JSON.parse(text);
+        return JSON.parse(await this.instance.queenctl('status', '--json'));
     }
 }
 
