@@ -53,7 +53,7 @@ static inline void buf_putc(struct buf *b, char c)
 
 #define BUF_PUT_LITERAL(b, s) buf_put((b), (s), sizeof(s) - 1)
 
-void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3) __attribute__((nonnull(2)));
 
 /* Decimal digits, without printf. */
 void buf_put_int(struct buf *b, int64_t value);
