@@ -35,6 +35,15 @@ $$(BUILD)/bin/$$(BIN_$1): $$(OBJ_$1) $$(BUILD)/libqueen.a
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$p)))
 
+# The SQL is compiled into queenctl. The directories are named too: a removed file changes them.
+SQL_FILES := $(sort $(wildcard sql/migrations/*.sql)) $(sort $(wildcard sql/functions/*.sql))
+$(BUILD)/sql_files.c: app/ctl/embed.sh $(SQL_FILES) sql/migrations sql/functions
+	@mkdir -p $(@D)
+	sh app/ctl/embed.sh $(SQL_FILES) >$@.new && mv $@.new $@
+$(BUILD)/sql_files.o: $(BUILD)/sql_files.c
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
+$(BUILD)/bin/queenctl: $(BUILD)/sql_files.o
+
 $(BUILD)/libqueen.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	@rm -f $@
