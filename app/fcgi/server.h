@@ -9,11 +9,11 @@
 struct fcgi_server;
 
 struct fcgi_server_config {
-    int listen_fd;           /* from spawn-fcgi or systemd: 0 */
+    int listen_fd; /* from spawn-fcgi or systemd: 0 */
     int io_threads;
-    size_t max_body_bytes;   /* larger: answered 413 without reading */
-    size_t max_connections;  /* accepting pauses above it */
-    size_t max_body_memory;  /* bytes of bodies held at a time; beyond it requests wait unread */
+    size_t max_body_bytes;  /* larger: answered 413 without reading */
+    size_t max_connections; /* accepting pauses above it */
+    size_t max_body_memory; /* bytes of bodies held at a time; beyond it requests wait unread */
     /* A complete request. Called in the loop's thread; ends in exactly one request_answer(). */
     void (*handle)(struct request *r, void *owner);
     /* Every answer, for counters. May be NULL. */
