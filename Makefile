@@ -1,4 +1,4 @@
-# Build of the product. `make help` lists the targets.
+# Build, tests and running of the product. `make help` lists the targets.
 CC      ?= cc
 BUILD   ?= build
 CFLAGS  ?= -O2 -g
@@ -26,6 +26,19 @@ BINS    := $(foreach p,$(PROGRAMS),$(BUILD)/bin/$(BIN_$p))
 
 .PHONY: all
 all: $(BINS)
+
+.PHONY: help
+help:
+	@echo 'make run          install what is missing, build, start, stay until Ctrl-C'
+	@echo 'make up / down    the same in the background / stop it; make status'
+	@echo 'make test         all tests, one after another'
+	@echo '  unit, unit-sanitize, test-sql, test-deploy, test-e2e, test-chaos: each alone'
+	@echo 'make all          build only'
+	@echo 'make deps         install what is missing (root), or say what is missing'
+	@echo 'make lint         formatting, cppcheck, shellcheck'
+	@echo 'make docs         docs/configuration.md from the table of settings'
+	@echo 'make clean        remove what was built; make purge: stop, and remove the run directory with its data'
+	@echo 'Settings: QUEEN_PORT QUEEN_BIND QUEEN_RUN_DIR QUEEN_WORKERS QUEEN_DATABASE_URL, see README.md'
 
 define PROGRAM_RULE
 OBJ_$1 := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard app/$1/*.c))
@@ -63,12 +76,64 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call unit_objects,tests/unit/$$*.c) 
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+# Every program runs, also after one has failed; the last line says which.
 .PHONY: unit
 unit: $(UNIT_BIN)
-	@set -e; for t in $(UNIT_BIN); do $$t; done
+	@failed=; for t in $(UNIT_BIN); do echo "== $$t"; $$t || failed="$$failed $$t"; done; \
+	if [ -n "$$failed" ]; then echo "unit tests failed:$$failed"; exit 1; fi; \
+	echo "unit tests: $(words $(UNIT_BIN)) programs passed"
 
-.PHONY: clean
+.PHONY: unit-sanitize
+unit-sanitize:
+	$(MAKE) SANITIZE=address,undefined unit
+
+.PHONY: deps
+deps:
+	@deploy/install-dependencies.sh
+
+.PHONY: run up down status
+run: deps
+	@$(MAKE) --no-print-directory all
+	@deploy/queen.sh run
+up: deps
+	@$(MAKE) --no-print-directory all
+	@deploy/queen.sh up
+down:
+	@deploy/queen.sh down
+status:
+	@deploy/queen.sh status
+
+# A sub-make for each: what it needs may have been installed by the step before.
+.PHONY: test
+test: deps
+	+@deploy/run-tests.sh all unit unit-sanitize test-sql test-deploy test-e2e test-chaos
+
+.PHONY: test-sql test-deploy test-e2e test-chaos
+test-sql:
+	tests/sql/run.sh
+test-deploy: all
+	tests/deploy/run.sh
+test-e2e: all
+	node tests/e2e/lib/with_instance.mjs node --test $(sort $(wildcard tests/e2e/*.test.mjs))
+test-chaos: all
+	node --test $(sort $(wildcard tests/chaos/*.test.mjs))
+
+.PHONY: docs
+docs: all
+	deploy/write-configuration.sh $(BUILD)/bin/queenctl > docs/configuration.md
+
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
+.PHONY: lint
+lint:
+	clang-format --dry-run -Werror $(filter-out %.def,$(C_FILES))
+	@if command -v cppcheck >/dev/null; then set -x; cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr \
+	    --suppress=missingIncludeSystem --enable=warning,portability -D_GNU_SOURCE -Iapp app; else echo 'cppcheck is not installed'; fi
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck -x $$(git ls-files '*.sh'); else echo 'shellcheck is not installed'; fi
+
+.PHONY: clean purge
 clean:
 	rm -rf build build-*
+purge: down
+	@deploy/queen.sh purge
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { OLDEST_SERVER = 140000 }; /* as PQserverVersion() counts */
+
 static void connect_notice(void *ignored, const PGresult *r)
 {
     (void)ignored;
@@ -31,6 +33,12 @@ PGconn *ctl_connect(const struct settings *settings, struct err *err)
         die("out of memory for a database connection");
     if (PQstatus(pg) != CONNECTION_OK) {
         (void)err_set(err, "%s", PQerrorMessage(pg));
+        PQfinish(pg);
+        return NULL;
+    }
+    if (PQserverVersion(pg) < OLDEST_SERVER) {
+        (void)err_set(err, "PostgreSQL %s is too old: %d or later is needed",
+                      PQparameterStatus(pg, "server_version"), OLDEST_SERVER / 10000);
         PQfinish(pg);
         return NULL;
     }

@@ -175,23 +175,27 @@ int registry_run(const struct settings *settings)
     return print_all(&out, CTL_OK);
 }
 
-/* A segment that cannot be attached (another layout, another geometry) is what this is for; one
- * that live processes use is kept unless forced. */
+/* A newcomer would make another segment next to the one that running processes keep, so it has to
+ * be known that there are none. A segment of another layout or geometry cannot be asked: --force.
+ */
 int shm_remove_run(const struct settings *settings, bool force)
 {
     struct err err;
-    struct shm *shm;
+    struct shm *shm = NULL;
     struct slot_info slot;
-    if (!force && shm_attach(settings, &shm, &err)) {
-        int32_t user = 0;
-        for (uint32_t i = 0; slot_read(shm, i, &slot); i++)
-            if (slot.kind != SLOT_FREE && slot.alive)
-                user = slot.pid;
+    if (!force && (shm = shm_of(settings)) == NULL) {
+        logger_error("shm", "stop the instance, then use --force");
+        return CTL_FAILED;
+    }
+    int32_t user = 0;
+    for (uint32_t i = 0; shm != NULL && slot_read(shm, i, &slot); i++)
+        if (slot.kind != SLOT_FREE && slot.alive)
+            user = slot.pid;
+    if (shm != NULL)
         shm_detach(shm);
-        if (user != 0) {
-            logger_error("shm", "in use by process %" PRId32 " (--force removes it anyway)", user);
-            return CTL_FAILED;
-        }
+    if (user != 0) {
+        logger_error("shm", "in use by process %" PRId32, user);
+        return CTL_FAILED;
     }
     if (!shm_remove(settings, &err)) {
         logger_error("shm", "%s", err.text);

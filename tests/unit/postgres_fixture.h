@@ -88,7 +88,10 @@ postgres_ask(const struct postgres *pg, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(sql, sizeof sql, fmt, ap);
     va_end(ap);
-    PGconn *conn = PQconnectdb(pg->conninfo);
+    char quiet[256];
+    (void)snprintf(quiet, sizeof quiet, "%s options='-c client_min_messages=warning'",
+                   pg->conninfo);
+    PGconn *conn = PQconnectdb(quiet);
     PGresult *r = PQexec(conn, sql);
     if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK) {
         (void)fprintf(stderr, "%s: %s", sql, PQerrorMessage(conn));
