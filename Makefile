@@ -33,6 +33,7 @@ help:
 	@echo 'make up / down    the same in the background / stop it; make status'
 	@echo 'make test         all tests, one after another'
 	@echo '  unit, unit-sanitize, test-sql, test-deploy, test-e2e, test-chaos: each alone'
+	@echo 'make bench-smoke  a ten-second run, one line of figures'
 	@echo 'make all          build only'
 	@echo 'make deps         install what is missing (root), or say what is missing'
 	@echo 'make lint         formatting, cppcheck, shellcheck'
@@ -56,6 +57,9 @@ $(BUILD)/sql_files.c: app/ctl/embed.sh $(SQL_FILES) sql/migrations sql/functions
 $(BUILD)/sql_files.o: $(BUILD)/sql_files.c
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 $(BUILD)/bin/queenctl: $(BUILD)/sql_files.o
+# Tests that run these programs.
+$(BUILD)/unit/ctl_test: | $(BUILD)/bin/queenctl
+$(BUILD)/unit/keeper_test: | $(BUILD)/bin/queenctl $(BUILD)/bin/queen-keeper
 
 $(BUILD)/libqueen.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
@@ -112,11 +116,20 @@ test: deps
 test-sql:
 	tests/sql/run.sh
 test-deploy: all
-	tests/deploy/run.sh
+	node --test $(sort $(wildcard tests/deploy/*.test.mjs))
 test-e2e: all
 	node tests/e2e/lib/with_instance.mjs node --test $(sort $(wildcard tests/e2e/*.test.mjs))
 test-chaos: all
 	node --test $(sort $(wildcard tests/chaos/*.test.mjs))
+
+# The load generator and what it measures; docs/performance.md.
+BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c))
+$(BUILD)/bin/loadgen: $(BENCH_OBJ) $(BUILD)/libqueen.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+.PHONY: bench-smoke
+bench-smoke: all $(BUILD)/bin/loadgen
+	node tests/bench/smoke.mjs
 
 .PHONY: docs
 docs: all
