@@ -1,0 +1,85 @@
+// What nginx answers when the workers cannot: nobody listens, or a worker dies with the request.
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { Client } from '../e2e/lib/http.mjs';
+import { startInstance } from '../e2e/lib/instance.mjs';
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function signal(pids, name) {
+    for (const pid of pids) process.kill(pid, name);
+}
+
+describe('the front end without workers', () => {
+    let instance;
+    let client;
+    before(async () => {
+        instance = await startInstance({ workers: 2 });
+        client = new Client(instance.url);
+    }, { timeout: 60000 });
+    after(async () => {
+        client?.close();
+        await instance?.stop();
+    }, { timeout: 60000 });
+
+    const push = () => client.push([{ queue: 'front-end', payload: 1 }]);
+    const healthy = async () => {
+        for (let i = 0; i < 200; i++) {
+            if ((await client.request('GET', '/health')).status === 200) return;
+            await sleep(50);
+        }
+        assert.fail('not healthy again within 10 s');
+    };
+
+    it('a worker dies in mid-request: a POST is told that the outcome is unknown, a pop a timeout', { timeout: 60000 }, async () => {
+        await Promise.all(Array.from({ length: 8 }, () => client.request('GET', '/health'))); // kept connections
+        const { worker } = instance.pids();
+        signal(worker, 'SIGSTOP');
+        const answers = Promise.all([push(), push(), client.pop('front-end'), client.request('DELETE', '/api/v1/resources/queues/front-end')]);
+        // They are written into kept connections at once; a worker that is stopped reads none of them.
+        await sleep(500);
+        signal(worker, 'SIGKILL');
+        const [a, b, pop, remove] = await answers;
+        for (const answer of [a, b, remove]) {
+            assert.deepEqual([answer.status, answer.body.toString()], [503, '{"error":"outcome_unknown","code":"outcome_unknown"}']);
+            assert.match(answer.headers['content-type'], /^application\/json/);
+        }
+        assert.equal(pop.status, 503);
+        assert.match(pop.json().error, /timeout/);
+        await healthy();
+    });
+
+    it('no worker listens: 503 unavailable with Retry-After, with "timeout" in the text of a pop', { timeout: 60000 }, async () => {
+        const { supervisor, worker } = instance.pids();
+        // The supervisors are frozen, so that nothing comes back before we looked.
+        signal(supervisor, 'SIGSTOP');
+        const multiwatch = Number(fs.readFileSync(`/proc/${worker[0]}/stat`, 'utf8').split(') ')[1].split(' ')[1]);
+        try {
+            signal([multiwatch, ...worker], 'SIGKILL');
+            // nginx notices the end of its kept connections one by one; until then an outcome is unknown.
+            let code;
+            for (let i = 0; i < 400 && code !== 'unavailable'; i++) {
+                await sleep(25);
+                code = instance.pids().worker.length === 0 ? (await client.request('GET', '/health')).json().code : '';
+            }
+            const [pushed, pop] = await Promise.all([push(), client.pop('front-end', { wait: 'true' })]);
+            assert.deepEqual([pushed.status, pushed.body.toString()], [503, '{"error":"unavailable","code":"unavailable"}']);
+            assert.match(pushed.headers['retry-after'], /^[1-5]$/);
+            assert.deepEqual([pop.status, pop.json().code], [503, 'unavailable']);
+            assert.match(pop.json().error, /timeout/);
+            assert.match(pop.headers['retry-after'], /^[1-5]$/);
+            assert.equal((await client.request('GET', '/nothing')).status, 404);
+        } finally {
+            signal(supervisor, 'SIGCONT');
+        }
+        await healthy();
+    });
+
+    it('TRACE is refused with Allow', async () => {
+        const answer = await client.request('TRACE', '/api/v1/push');
+        assert.equal(answer.status, 405);
+        assert.match(answer.headers.allow, /POST/);
+        assert.equal(typeof answer.json().error, 'string');
+    });
+});
