@@ -21,6 +21,7 @@ static inline pid_t process_start(const char *program, const char *arg1, const c
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         exit(2);
     (void)snprintf(path, sizeof path, "%s/../bin/%s", dirname(self), program);
+    (void)unlink(output); /* nobody may read an earlier run's */
     (void)fflush(NULL);
     pid_t pid = fork();
     if (pid != 0)
