@@ -7,7 +7,7 @@ import path from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { startInstance } from './lib/instance.mjs';
-import { Queen, unique } from './lib/queen.mjs';
+import { Queen, unique, until } from './lib/queen.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const ackTopics = readdirSync(here).filter((f) => /^(ack_.*|retry_dlq|lease_extend)\.test\.mjs$/.test(f)).map((f) => path.join(here, f));
@@ -52,6 +52,28 @@ describe('settings', () => {
             });
         });
     }
+
+    it('a batch that one worker delivered takes the fast path through another', { timeout: 120000 }, async () => {
+        await withInstance({ workers: 1 }, async (instance, queen) => {
+            const queues = Array.from({ length: 10 }, () => unique());
+            const batches = [];
+            for (const queue of queues) {
+                await queen.push(queue, ['a', 'b', 'c']);
+                batches.push(await queen.take(queue, ['a', 'b', 'c']));
+            }
+            const [old] = instance.pids().worker;
+            process.kill(old, 'SIGKILL');
+            await until(() => instance.pids().worker.some((pid) => pid !== old), 'a new worker is there');
+            await until(async () => (await queen.get('/health')).status === 200, 'it serves');
+            const before = await queen.counters();
+            for (const batch of batches) assert.ok((await batch.complete()).every((r) => r.leaseReleased && !r.noop));
+            const after = await queen.counters();
+            assert.equal(after.ack_registry_hits - before.ack_registry_hits, 10);
+            assert.equal(after.ack_fused - before.ack_fused, 10);
+            assert.equal(after.ack_hash, before.ack_hash);
+            for (const queue of queues) await queen.nothing(queue);
+        });
+    });
 
     it('nothing that wakes a poll leans on the fallback', { timeout: 180000 }, async () => {
         const settings = { workers: 2, env: { QUEEN_FALLBACK_POLL_MS: '60000' } };
