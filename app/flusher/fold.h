@@ -28,7 +28,8 @@ struct fold_row {
     struct slice group; /* in the batch's arena */
     int64_t batch_end;
     int32_t message_count;
-    STAILQ_HEAD(, fold_waiter) waiters; /* in order of arrival; empty once answered */
+    STAILQ_HEAD(fold_waiter_list, fold_waiter)
+    waiters; /* in order of arrival; empty once answered */
 };
 
 struct fold_batch {

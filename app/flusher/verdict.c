@@ -35,7 +35,7 @@ struct verdict_box {
     void (*drained)(void *owner);
     void *owner;
     struct loop_task task;
-    TAILQ_HEAD(, verdict_writer) dirty;
+    TAILQ_HEAD(verdict_writer_list, verdict_writer) dirty;
     size_t queued; /* verdicts in all queues */
     uint32_t count;
     struct verdict_writer writers[];
