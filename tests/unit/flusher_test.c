@@ -635,7 +635,8 @@ static void apply(const char *pattern)
 {
     char command[512];
     (void)snprintf(command, sizeof command,
-                   "for f in %s; do PGOPTIONS='-c client_min_messages=warning' psql -qX -v "
+                   "for f in %s; do PGOPTIONS='-c client_min_messages=warning -c "
+                   "check_function_bodies=off' psql -qX -v "
                    "ON_ERROR_STOP=1 -d '%s' -f $f || exit 1; done",
                    pattern, pg.conninfo);
     if (system(command) != 0) {
