@@ -14,7 +14,7 @@ const LEASE_SECONDS = 3;
 const GROUP = 'chaos';
 
 export class Load {
-    constructor(instance, { producers = 4, partitionsEach = 3, consumers = 8, itemsEach = 4 } = {}) {
+    constructor(instance, { producers = 4, partitionsEach = 3, consumers = 8, itemsEach = 4, patienceMs = 30000 } = {}) {
         this.instance = instance;
         this.queue = `chaos-${randomBytes(6).toString('hex')}`;
         this.client = new Client(instance.url, { timeoutMs: 40000 });
@@ -22,6 +22,7 @@ export class Load {
         this.partitionsEach = partitionsEach;
         this.consumers = consumers;
         this.itemsEach = itemsEach;
+        this.patienceMs = patienceMs; // how long finish() waits for the last delivery
         this.partitions = new Map(); // name -> {pushed, seen, acked: first seq not acknowledged by a 200}
         this.violations = [];
         this.counts = { pushes: 0, pushRepeats: 0, pops: 0, popErrors: 0, acks: 0, ackRepeats: 0, refused: 0 };
@@ -148,7 +149,7 @@ export class Load {
         this.producing = false;
         await Promise.all(this.tasks.slice(0, this.producers));
         const open = () => [...this.partitions].filter(([, p]) => p.seen < p.pushed);
-        const deadline = Date.now() + 30000;
+        const deadline = Date.now() + this.patienceMs;
         const drained = async () => open().length === 0 && (await this.behind()) === '0';
         while (!(await drained())) {
             if (Date.now() > deadline) break;
