@@ -60,6 +60,7 @@ $(BUILD)/bin/queenctl: $(BUILD)/sql_files.o
 # Tests that run these programs.
 $(BUILD)/unit/ctl_test: | $(BUILD)/bin/queenctl
 $(BUILD)/unit/keeper_test: | $(BUILD)/bin/queenctl $(BUILD)/bin/queen-keeper
+$(BUILD)/unit/flusher_test: | $(BUILD)/bin/queen-flusher
 
 $(BUILD)/libqueen.a: $(LIB_OBJ)
 	@mkdir -p $(@D)

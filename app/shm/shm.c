@@ -22,6 +22,7 @@ struct shm_identity {
 
 static bool shm_identify(const struct settings *settings, struct shm_identity *out, struct err *err)
 {
+    memset(out, 0, sizeof *out); /* all of run_dir goes into the segment */
     if (realpath(settings->run_dir, out->run_dir) == NULL)
         return err_set(err, "QUEEN_RUN_DIR=\"%s\": %s", settings->run_dir, strerror(errno));
     (void)snprintf(out->name, sizeof out->name, "/queen.%u.%016" PRIx64, (unsigned)geteuid(),
