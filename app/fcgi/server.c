@@ -1,222 +1,170 @@
-/* The FastCGI server of a worker: threads, acceptance, orderly stop. */
-#include "fcgi/internal.h"
+/* Start, orderly stop and end of the FastCGI server. */
+#include "fcgi/server.h"
 
 #include "base/logger.h"
+#include "fcgi/parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum {
-    ACCEPT_PAUSE_US = 20000, /* after an error of accept(), e.g. no descriptors left */
-    IO_TIMEOUT_S = 10,       /* one read or write on a connection that nginx does not serve */
-    STOP_SIGNAL = SIGUSR2,   /* takes the acceptor out of accept() */
-};
+/* Descriptors that connections may not take: libfcgi answers a failing accept() badly, and the
+ * process needs some for itself. */
+enum { FCGI_RESERVED_DESCRIPTORS = 64, FCGI_LEAST_CONNECTIONS = 16 };
 
-static void server_interrupt(int signal)
+/* FCGX_Init installs handlers of its own for SIGTERM, SIGUSR1 (both make every later accept fail)
+ * and SIGPIPE. Signals are the program's business: they are put back. */
+static bool fcgi_library_start(struct err *err)
 {
-    (void)signal; /* its only effect is EINTR */
+    struct sigaction term, usr1;
+    /* libfcgi's wait, in milliseconds, for the peer's close when it closes itself. */
+    (void)setenv("LIBFCGI_OS_CLOSE_POLL_TIMEOUT", "0", 0);
+    (void)sigaction(SIGTERM, NULL, &term);
+    (void)sigaction(SIGUSR1, NULL, &usr1);
+    int rc = FCGX_Init();
+    (void)sigaction(SIGTERM, &term, NULL);
+    (void)sigaction(SIGUSR1, &usr1, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    return rc == 0 || err_set(err, "FCGX_Init: %d", rc);
 }
 
-static void server_tell_engine(struct fcgi_server *server)
+static bool fcgi_listen_check(int fd, struct err *err)
 {
-    uint64_t one = 1;
-    ssize_t ignored = write(server->wake_fd, &one, sizeof one);
-    (void)ignored; /* a full counter wakes the engine as well */
+    int listening = 0;
+    socklen_t n = sizeof listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &n) != 0 || !listening)
+        return err_set(err, "descriptor %d is not a listening socket", fd);
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return err_set(err, "cannot make descriptor %d non-blocking: %s", fd, strerror(errno));
+    return true;
 }
 
-/* False: stopping. */
-static bool server_may_accept(struct fcgi_server *server)
+static bool fcgi_connection_limit(size_t wanted, size_t *out, struct err *err)
 {
-    (void)pthread_mutex_lock(&server->gate_lock);
-    while (!server->stopping && server->connections >= server->config.max_connections)
-        (void)pthread_cond_wait(&server->gate, &server->gate_lock);
-    bool go = !server->stopping;
-    (void)pthread_mutex_unlock(&server->gate_lock);
-    return go;
-}
-
-/* One connection with a first request, or NULL. */
-static struct request *server_accept(struct fcgi_server *server)
-{
-    struct request *r = mem_zalloc(sizeof *r);
-    r->server = server;
-    r->io.slot = -1;
-    if (FCGX_InitRequest(&r->fcgx, server->config.listen_fd, FCGI_FAIL_ACCEPT_ON_INTR) != 0 ||
-        FCGX_Accept_r(&r->fcgx) < 0) {
-        FCGX_Free(&r->fcgx, 1);
-        free(r);
-        return NULL;
+    struct rlimit files = {0};
+    *out = wanted;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY)
+        return true;
+    if (files.rlim_cur < FCGI_RESERVED_DESCRIPTORS + FCGI_LEAST_CONNECTIONS)
+        return err_set(err, "an open-file limit of %llu is too small: at least %d are needed",
+                       (unsigned long long)files.rlim_cur,
+                       FCGI_RESERVED_DESCRIPTORS + FCGI_LEAST_CONNECTIONS);
+    size_t room = (size_t)files.rlim_cur - FCGI_RESERVED_DESCRIPTORS;
+    if (wanted > room) {
+        logger_warn("fcgi", "at most %zu connections instead of %zu: open-file limit", room,
+                    wanted);
+        *out = room;
     }
-    const struct timeval timeout = {.tv_sec = IO_TIMEOUT_S};
-    (void)setsockopt(r->fcgx.ipcFd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    (void)setsockopt(r->fcgx.ipcFd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
-    /* From now on FCGX_Accept_r() on this object must never reach the listening socket. */
-    r->fcgx.listen_sock = -1;
-    return r;
+    return true;
 }
 
-static void *server_acceptor(void *argument)
+static void fcgi_server_arrived(struct handover *h, struct channel *c)
 {
-    struct fcgi_server *server = argument;
-    while (server_may_accept(server)) {
-        struct request *r = server_accept(server);
-        if (r == NULL) {
-            (void)usleep(ACCEPT_PAUSE_US);
-            continue;
-        }
-        (void)pthread_mutex_lock(&server->gate_lock);
-        server->connections++;
-        (void)pthread_mutex_unlock(&server->gate_lock);
-        handover_put(&server->arrived, r);
-        server_tell_engine(server);
-    }
-    (void)pthread_mutex_lock(&server->gate_lock);
-    server->acceptor_done = true;
-    (void)pthread_mutex_unlock(&server->gate_lock);
-    server_tell_engine(server);
-    return NULL;
+    struct fcgi_server *s =
+        (struct fcgi_server *)((char *)h - offsetof(struct fcgi_server, handover));
+    if (c != NULL)
+        channel_returned(c);
+    else if (s->stopping)
+        fcgi_server_check_drained(s);
 }
 
-static void *server_io_thread(void *argument)
+static void fcgi_server_report_drained(struct loop_task *task)
 {
-    struct fcgi_server *server = argument;
-    struct request *r;
-    while ((r = handover_take(&server->io_work)) != NULL) {
-        request_io(r);
-        handover_put(&server->arrived, r);
-        server_tell_engine(server);
-    }
-    return NULL;
+    struct fcgi_server *s =
+        (struct fcgi_server *)((char *)task - offsetof(struct fcgi_server, drained_task));
+    s->config.drained(s->config.owner);
 }
 
-static void server_wake(struct loop_io *io, uint32_t events)
+void fcgi_server_check_drained(struct fcgi_server *s)
 {
-    (void)events;
-    struct fcgi_server *server =
-        (struct fcgi_server *)((char *)io - offsetof(struct fcgi_server, wake));
-    uint64_t count;
-    ssize_t ignored = read(io->fd, &count, sizeof count);
-    (void)ignored;
-    struct request_queue batch = TAILQ_HEAD_INITIALIZER(batch);
-    handover_drain(&server->arrived, &batch);
-    struct request *r;
-    while ((r = TAILQ_FIRST(&batch)) != NULL) {
-        TAILQ_REMOVE(&batch, r, link);
-        switch (r->phase) {
-        case REQUEST_ACCEPTED:
-            TAILQ_INSERT_TAIL(&server->live, r, live_link);
-            server->open++;
-            request_begin(r);
-            break;
-        case REQUEST_READING:
-            request_body_read(r);
-            break;
-        default:
-            request_keep(r);
-        }
-    }
-    server_check_drained(server);
+    /* The acceptor counts a connection before it hands it over, so none can be on its way. */
+    if (!s->stopping || s->drained || !acceptor_stopped(&s->acceptor) ||
+        atomic_load(&s->acceptor.connections) != 0)
+        return;
+    s->drained = true;
+    loop_task_queue(s->loop, &s->drained_task);
+}
+
+static bool fcgi_threads_start(struct fcgi_server *s, size_t max_connections, struct err *err)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = io_pool_start(&s->pool, s->config.io_threads, &s->handover, err) &&
+                   acceptor_start(&s->acceptor, s, max_connections, err);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }
 
 bool fcgi_server_start(struct loop *loop, const struct fcgi_server_config *config,
                        struct fcgi_server **out, struct err *err)
 {
-    struct fcgi_server *server = mem_zalloc(sizeof *server);
-    server->loop = loop;
-    server->config = *config;
-    (void)pthread_mutex_init(&server->gate_lock, NULL);
-    (void)pthread_cond_init(&server->gate, NULL);
-    handover_init(&server->arrived);
-    handover_init(&server->io_work);
-    TAILQ_INIT(&server->live);
-    TAILQ_INIT(&server->waiting);
-    if (FCGX_Init() != 0)
-        return err_set(err, "FCGX_Init failed");
-    /* libfcgi has installed handlers for SIGPIPE and SIGUSR1 now; SIGTERM it leaves alone when it
-     * is blocked. Ours for the acceptor has no SA_RESTART, so accept() returns EINTR. */
-    struct sigaction interrupt = {.sa_handler = server_interrupt};
-    (void)sigaction(STOP_SIGNAL, &interrupt, NULL);
-    server->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (server->wake_fd < 0)
-        return err_set(err, "eventfd: %s", strerror(errno));
-    if (!loop_watch(loop, &server->wake, server->wake_fd, EPOLLIN, server_wake, err))
+    size_t max_connections;
+    *out = NULL;
+    if (!fcgi_listen_check(config->listen_fd, err) ||
+        !fcgi_connection_limit(config->max_connections, &max_connections, err) ||
+        !fcgi_library_start(err))
         return false;
-    server->io_threads = mem_zalloc((size_t)config->io_threads * sizeof *server->io_threads);
-    for (int i = 0; i < config->io_threads; i++)
-        if (pthread_create(&server->io_threads[i], NULL, server_io_thread, server) != 0)
-            return err_set(err, "cannot start an I/O thread");
-    if (pthread_create(&server->acceptor, NULL, server_acceptor, server) != 0)
-        return err_set(err, "cannot start the acceptor thread");
-    *out = server;
+    struct fcgi_server *s = mem_zalloc(sizeof *s);
+    s->loop = loop;
+    s->config = *config;
+    s->drained_task.run = fcgi_server_report_drained;
+    TAILQ_INIT(&s->connections);
+    body_memory_open(&s->memory, loop, config->max_body_memory, channel_read_body);
+    if (!handover_open(&s->handover, loop, fcgi_server_arrived, err)) {
+        free(s);
+        return false;
+    }
+    if (!fcgi_threads_start(s, max_connections, err)) {
+        fcgi_server_free(s);
+        return false;
+    }
+    *out = s;
     return true;
 }
 
-void fcgi_server_stop(struct fcgi_server *server)
+void fcgi_server_stop(struct fcgi_server *s)
 {
-    (void)pthread_mutex_lock(&server->gate_lock);
-    server->stopping = true;
-    (void)pthread_cond_signal(&server->gate);
-    (void)pthread_mutex_unlock(&server->gate_lock);
-    /* The signal is lost when it comes just before accept(): repeat until the thread is out. */
-    for (;;) {
-        (void)pthread_mutex_lock(&server->gate_lock);
-        bool done = server->acceptor_done;
-        (void)pthread_mutex_unlock(&server->gate_lock);
-        if (done)
-            break;
-        (void)pthread_kill(server->acceptor, STOP_SIGNAL);
-        (void)usleep(1000);
-    }
-    (void)pthread_join(server->acceptor, NULL);
-    struct request *r, *next;
-    for (r = TAILQ_FIRST(&server->live); r != NULL; r = next) {
-        next = TAILQ_NEXT(r, live_link);
-        /* A request that nginx has already written is served first. */
-        if (r->phase == REQUEST_KEPT &&
-            recv(r->fcgx.ipcFd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
-            request_close(r);
-    }
-    server_tell_engine(server);
-}
-
-void server_check_drained(struct fcgi_server *server)
-{
-    (void)pthread_mutex_lock(&server->gate_lock);
-    bool out = server->stopping && server->acceptor_done;
-    (void)pthread_mutex_unlock(&server->gate_lock);
-    if (!out || !TAILQ_EMPTY(&server->live) || server->drained_told)
+    if (s->stopping)
         return;
-    (void)pthread_mutex_lock(&server->arrived.lock);
-    bool empty = TAILQ_EMPTY(&server->arrived.queue);
-    (void)pthread_mutex_unlock(&server->arrived.lock);
-    if (!empty)
+    s->stopping = true;
+    acceptor_stop(&s->acceptor);
+    struct channel *c = TAILQ_FIRST(&s->connections);
+    while (c != NULL) {
+        struct channel *next = TAILQ_NEXT(c, link);
+        channel_close_if_idle(c);
+        c = next;
+    }
+    fcgi_server_check_drained(s);
+}
+
+void fcgi_server_free(struct fcgi_server *s)
+{
+    struct channel *c;
+    if (s == NULL)
         return;
-    server->drained_told = true;
-    if (server->config.drained != NULL)
-        server->config.drained(server->config.owner);
+    s->stopping = true;
+    acceptor_close(&s->acceptor);
+    io_pool_stop(&s->pool);
+    /* Nobody else has a connection now. Those not adopted yet join the others to be dropped. */
+    while ((c = TAILQ_FIRST(&s->handover.queue)) != NULL) {
+        TAILQ_REMOVE(&s->handover.queue, c, queue_link);
+        if (c->job == IO_ADOPT)
+            TAILQ_INSERT_TAIL(&s->connections, c, link);
+    }
+    while ((c = TAILQ_FIRST(&s->connections)) != NULL)
+        channel_close(c);
+    loop_task_cancel(s->loop, &s->drained_task);
+    body_memory_close(&s->memory);
+    handover_close(&s->handover);
+    free(s);
 }
 
-void fcgi_server_free(struct fcgi_server *server)
+size_t fcgi_server_connections(const struct fcgi_server *s)
 {
-    handover_close(&server->io_work);
-    for (int i = 0; i < server->config.io_threads; i++)
-        (void)pthread_join(server->io_threads[i], NULL);
-    loop_unwatch(server->loop, &server->wake);
-    (void)close(server->wake_fd);
-    free(server->io_threads);
-    free(server);
-}
-
-size_t fcgi_server_connections(const struct fcgi_server *server)
-{
-    struct fcgi_server *s = (struct fcgi_server *)server;
-    (void)pthread_mutex_lock(&s->gate_lock);
-    size_t n = s->connections;
-    (void)pthread_mutex_unlock(&s->gate_lock);
-    return n;
+    return atomic_load(&s->acceptor.connections);
 }
