@@ -23,13 +23,11 @@ struct purge {
     bool failing;   /* logged already */
 };
 
-/* The lock lets one host at a time in; null: another one has it. */
-static const struct pg_statement step_statement = {
-    .name = "txns_purge",
-    .sql = "select case when pg_try_advisory_xact_lock(x'717565656e707267'::bigint)"
-           " then queen.log_txns_purge_v1($1, $2)::int8 end",
-    .param_count = 2,
-    .types = {PG_INT4, PG_INT4}};
+/* The function lets one host at a time in: 0 for the others. */
+static const struct pg_statement step_statement = {.name = "txns_purge",
+                                                   .sql = "select queen.log_txns_purge_v1($1, $2)",
+                                                   .param_count = 2,
+                                                   .types = {PG_INT4, PG_INT4}};
 
 static void step_build(struct pg_job *job, struct pg_params *params)
 {
@@ -48,11 +46,10 @@ static void step_done(struct pg_job *job, const struct pg_outcome *outcome)
         return;
     }
     p->failing = false;
-    if (pg_is_null(outcome->result, 0, 0))
-        return;
     int64_t rows = pg_get_int8(outcome->result, 0, 0);
     p->purged += rows;
-    if (rows >= STEP_ROWS)
+    /* Either bound may have ended the step, so only an empty one says that nothing is due. */
+    if (rows > 0)
         pg_lane_submit(p->keeper->lane, &p->step);
     else if (p->purged > 0)
         logger_info("purge", "purged %" PRId64 " hash rows", p->purged);

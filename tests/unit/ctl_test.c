@@ -163,6 +163,11 @@ static void migration_fails(void **state)
     assert_int_equal(COUNT("queen.schema_migrations"), 0);
     assert_int_equal(COUNT("pg_class where relname = 'log_partitions'"), 0);
     ASK("drop table queen.log_segments");
+    /* Nor does one that cannot be recorded. */
+    ASK("alter table queen.schema_migrations add constraint never check (number <> 1)");
+    assert_int_equal(ctl("migrate", NULL), 1);
+    assert_int_equal(COUNT("pg_class where relname = 'log_partitions'"), 0);
+    ASK("alter table queen.schema_migrations drop constraint never");
     assert_int_equal(ctl("migrate", NULL), 0);
 }
 

@@ -103,7 +103,9 @@ static bool keeper_asked_lately(void)
 
 static bool keeper_is_quiet(void)
 {
-    return !keeper_asked_lately();
+    return postgres_is(&pg, "select count(*) = 2 from pg_stat_activity where application_name ="
+                            " 'queen-keeper'"
+                            " and state_change < clock_timestamp() - interval '500 ms'");
 }
 
 static void nobody_waits(void **state)

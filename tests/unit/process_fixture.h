@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ static inline pid_t process_start(const char *program, const char *arg1, const c
     pid_t pid = fork();
     if (pid != 0)
         return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that aborts leaves nothing running */
     int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
