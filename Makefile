@@ -4,12 +4,12 @@ BUILD   ?= build
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Werror
 PG_INC  := $(shell pg_config --includedir 2>/dev/null)
+comma   := ,
 # SANITIZE=address,undefined or SANITIZE=thread builds into a directory of its own.
 ifdef SANITIZE
 BUILD   := build-$(subst $(comma),-,$(SANITIZE))
 CFLAGS  := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE)
 endif
-comma   := ,
 CPPFLAGS := -D_GNU_SOURCE -Iapp -isystem $(PG_INC) -I$(BUILD)
 ALL_CFLAGS := -std=c17 $(WARN) $(CFLAGS) -pthread -MMD -MP
 LDLIBS  := -lpq -lzstd -lxxhash -lfcgi -lrt
@@ -117,11 +117,11 @@ test: deps
 test-sql:
 	tests/sql/run.sh
 test-deploy: all
-	node --test $(sort $(wildcard tests/deploy/*.test.mjs))
+	node --test --test-reporter=spec $(sort $(wildcard tests/deploy/*.test.mjs))
 test-e2e: all
-	node tests/e2e/lib/with_instance.mjs node --test $(sort $(wildcard tests/e2e/*.test.mjs))
+	node tests/e2e/lib/with_instance.mjs node --test --test-reporter=spec $(sort $(wildcard tests/e2e/*.test.mjs))
 test-chaos: all
-	node --test $(sort $(wildcard tests/chaos/*.test.mjs))
+	node --test --test-reporter=spec $(sort $(wildcard tests/chaos/*.test.mjs))
 
 # The load generator and what it measures; docs/performance.md.
 BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c))
