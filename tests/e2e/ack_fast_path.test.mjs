@@ -125,7 +125,7 @@ describe('ack fast path', () => {
         const partitions = Array.from({ length: 100 }, (_, i) => `p${i}`);
         const items = partitions.flatMap((p) => [1, 2].map((n) => ({ queue, partition: p, transactionId: `${p}.${n}`, payload: n })));
         await c.queen.pushItems(items);
-        const answers = await Promise.all(partitions.map((p) => c.queen.popPartition(queue, p)));
+        const answers = await Promise.all(partitions.map((p) => c.queen.popPartition(queue, p, { wait: true, timeout: 20000 })));
         const acked = await Promise.all(answers.map((a) => c.queen.ackBatch(a.json.messages.map((m) => (
             { transactionId: m.transactionId, partitionId: m.partitionId, leaseId: m.leaseId, status: 'completed' })))));
         for (const a of acked) assert.ok(a.json.every((r) => r.success && r.leaseReleased && !r.noop), a.text);

@@ -44,6 +44,25 @@ describe('ack status', { concurrency: 8 }, () => {
         assert.equal(again.messages[0].deliveryAttempt, 1, 'another start offset than before');
     });
 
+    it('the step of the documentation: push, pop of a group, ack', async () => {
+        const orders = unique('orders');
+        const pushed = await c.queen.post('/api/v1/push', `{
+            "items": [{"queue": "${orders}", "partition": "customer-42",
+                       "transactionId": "order-1001", "payload": {"total": 30}}]}`);
+        assert.equal(pushed.status, 201);
+        const popped = await c.queen.get(`/api/v1/pop/queue/${orders}?consumerGroup=billing&batch=10&wait=true&timeout=30000`);
+        assert.equal(popped.status, 200);
+        const { partitionId, leaseId } = popped.json;
+        const wrong = await c.queen.post('/api/v1/ack', `{
+            "transactionId": "order-1001", "partitionId": "17", "leaseId": "${leaseId}",
+            "consumerGroup": "billing", "status": "completed"}`);
+        assert.equal(wrong.json[0].error, ERROR_UNRESOLVABLE);
+        const acked = await c.queen.post('/api/v1/ack', `{
+            "transactionId": "order-1001", "partitionId": "${partitionId}", "leaseId": "${leaseId}",
+            "consumerGroup": "billing", "status": "completed"}`);
+        assert.deepEqual(acked.json, [{ index: 0, transactionId: 'order-1001', ...RELEASED }]);
+    });
+
     /* With a budget of 0 the three meanings are told apart by their effect on ['a', 'b']. */
     const meaning = async (status, send) => {
         const { queue, batch } = await leased(['a', 'b'], { options: { retryLimit: 0 } });

@@ -74,8 +74,8 @@ describe('dlq listing', { concurrency: 4 }, () => {
         assert.deepEqual(await ids({ queue, offset: 5 }), []);
     });
 
-    it('a limit or offset that does not parse is a 400 that names it', async () => {
-        for (const name of ['limit', 'offset']) assertError(await c.queen.dlq({ [name]: 'abc' }), 400, new RegExp(name));
+    it('a parameter that does not parse is a 400 that names it', async () => {
+        for (const name of ['limit', 'offset', 'from', 'to']) assertError(await c.queen.dlq({ [name]: 'abc' }), 400, new RegExp(name));
     });
 
     it('filters by time', async () => {

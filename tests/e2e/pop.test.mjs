@@ -335,6 +335,37 @@ describe('pop', { concurrency: 4 }, () => {
         assert.ok((await batch.complete()).every((r) => r.leaseReleased));
     });
 
+    describe('gaps that retention left', { concurrency: 4 }, () => {
+        /* Deletes the stored segments that begin at one of these offsets. */
+        const drop = (queue, offsets) => c.instance.psql(`delete from queen.log_segments s using queen.log_partitions p join queen.queues q on q.id = p.queue_id
+            where s.partition_id = p.id and q.name = '${queue}' and s.base_offset in (${offsets})`);
+
+        it('are stepped over, at the head and in the middle', async () => {
+            const queue = unique();
+            for (const part of [['a', 'b'], ['c', 'd'], ['e', 'f'], ['g']]) await c.queen.push(queue, part);
+            await drop(queue, [0]);
+            const head = await c.queen.take(queue, ['c', 'd', 'e'], { batch: 3 });
+            await head.complete();
+            await drop(queue, [2]);
+            const rest = await c.queen.take(queue, ['f', 'g']);
+            assert.ok((await rest.complete()).every((r) => r.leaseReleased));
+            await c.queen.nothing(queue);
+        });
+
+        it('that swallowed everything pending leave a partition that works on', async () => {
+            const queue = unique();
+            await c.queen.push(queue, ['a', 'b']);
+            await c.queen.push(queue, ['c']);
+            await drop(queue, [0, 2]);
+            await c.queen.nothing(queue);
+            const cursor = () => c.instance.psql(`select c.committed = p.last_offset from queen.log_consumers c
+                join queen.log_partitions p on p.id = c.partition_id join queen.queues q on q.id = p.queue_id where q.name = '${queue}'`);
+            assert.equal(await cursor(), 't', 'the cursor is sealed to the last offset');
+            await c.queen.push(queue, ['d']);
+            await c.queen.take(queue, ['d']);
+        });
+    });
+
     it('redelivers the whole batch when its lease expires', async () => {
         const queue = unique();
         await c.queen.push(queue, ['a', 'b', 'c']);

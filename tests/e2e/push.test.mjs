@@ -244,6 +244,13 @@ describe('push', { concurrency: 4 }, () => {
         assert.deepEqual(popped.json.messages.map((m) => m.transactionId), ids);
     });
 
+    it('refuses more than 100,000 items with 413 and stores none of them', { timeout: 60000 }, async () => {
+        const queue = unique();
+        const item = `{"queue":"${queue}","payload":1}`;
+        assertError(await c.queen.post('/api/v1/push', `{"items":[${`${item},`.repeat(100000)}${item}]}`), 413, /100,?000/);
+        await c.queen.nothing(queue);
+    });
+
     it('keeps an empty transactionId as it is', async () => {
         const queue = unique();
         const answer = await c.queen.pushItems([{ queue, transactionId: '', payload: 1 }]);

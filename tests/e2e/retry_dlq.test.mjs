@@ -193,6 +193,17 @@ describe('retry and dlq', { concurrency: 8 }, () => {
         await c.queen.take(queue, ['c']);
     });
 
+    it('a poison message whose segment is gone is filed without payload instead of redelivering for ever', async () => {
+        const queue = await make(['a']);
+        const batch = await c.queen.take(queue, ['a']);
+        await c.instance.psql(`delete from queen.log_segments where partition_id = '${batch.partitionId}'`);
+        const [r] = await batch.ack([['a', 'dlq', 'why']]);
+        assert.deepEqual([r.success, r.leaseReleased, r.dlq], [true, true, true]);
+        const [letter] = await letters(queue);
+        assert.deepEqual([letter.data, letter.errorMessage], [null, 'why']);
+        await c.queen.nothing(queue);
+    });
+
     it('a dead letter of one group is none of another', async () => {
         const queue = await make(['a']);
         await (await c.queen.take(queue, ['a'], { consumerGroup: 'one' })).ack([['a', 'dlq']]);
