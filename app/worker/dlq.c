@@ -10,8 +10,8 @@ static const struct pg_statement list_statement = {
     .name = "dlq_list",
     .sql = "select id, transaction_id, partition_id, queue, partition, consumer_group, error,"
            " retry_count, payload, created_at, failed_at"
-           " from queen.dlq_list_v1($1, $2, $3, nullif($4, '')::timestamptz,"
-           " nullif($5, '')::timestamptz, $6, $7)",
+           " from queen.dlq_list_v1($1, $2, $3, queen.time_parameter_v1('from', $4),"
+           " queen.time_parameter_v1('to', $5), $6, $7)",
     .param_count = 7,
     .types = {PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_TEXT, PG_INT4, PG_INT4}};
 
