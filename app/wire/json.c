@@ -1,19 +1,47 @@
-/* JSON: one validating pass without recursion, then walking the validated text. */
+/* JSON: one validating pass without recursion, then walking the validated text. What the bytes of a
+ * scalar mean is json_decode.c. */
 #include "wire/json.h"
 
 #include "wire/utf8.h"
 
-#include <stdlib.h>
+#include <endian.h>
+#include <stdio.h>
 
-/* What a byte is to the scanner. Bytes above 0x7f start UTF-8 sequences. */
-static bool json_space(char c)
+/* What a byte means to the loops below. Bytes above 0x7f belong to UTF-8 sequences. */
+enum {
+    CLASS_SPACE = 1,
+    CLASS_STRING_STOP = 2, /* cannot be passed over inside a string without a look */
+    CLASS_STRING_MARK = 4, /* the same in a text that is known to be valid: quote, backslash */
+    CLASS_SCALAR_STOP = 8, /* ends a number or a word */
+    CLASS_STRUCTURE = 16   /* opens or closes a container or a string */
+};
+
+static const unsigned char json_class[256] = {
+    [0x00 ... 0x08] = CLASS_STRING_STOP,
+    ['\t'] = CLASS_STRING_STOP | CLASS_SPACE | CLASS_SCALAR_STOP,
+    ['\n'] = CLASS_STRING_STOP | CLASS_SPACE | CLASS_SCALAR_STOP,
+    [0x0b ... 0x0c] = CLASS_STRING_STOP,
+    ['\r'] = CLASS_STRING_STOP | CLASS_SPACE | CLASS_SCALAR_STOP,
+    [0x0e ... 0x1f] = CLASS_STRING_STOP,
+    [' '] = CLASS_SPACE | CLASS_SCALAR_STOP,
+    ['"'] = CLASS_STRING_STOP | CLASS_STRING_MARK | CLASS_STRUCTURE,
+    ['\\'] = CLASS_STRING_STOP | CLASS_STRING_MARK,
+    [','] = CLASS_SCALAR_STOP,
+    ['['] = CLASS_STRUCTURE,
+    ['{'] = CLASS_STRUCTURE,
+    [']'] = CLASS_SCALAR_STOP | CLASS_STRUCTURE,
+    ['}'] = CLASS_SCALAR_STOP | CLASS_STRUCTURE,
+    [0x80 ... 0xff] = CLASS_STRING_STOP,
+};
+
+static bool json_is(char c, unsigned class)
 {
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    return (json_class[(unsigned char)c] & class) != 0;
 }
 
 static const char *json_skip_space(const char *p, const char *end)
 {
-    while (p < end && json_space(*p))
+    while (p < end && json_is(*p, CLASS_SPACE))
         p++;
     return p;
 }
@@ -26,6 +54,28 @@ static bool json_digit(const char *p, const char *end)
 static bool json_hex(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* First byte of a string at or behind p that is of the class (CLASS_STRING_STOP or
+ * CLASS_STRING_MARK), or end. Eight bytes at a time: the lowest set bit of `found` is exact, a
+ * borrow can only mark bytes above it. */
+static inline const char *json_find(const char *p, const char *end, unsigned class)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    for (; end - p >= 8; p += 8) {
+        uint64_t v;
+        memcpy(&v, p, sizeof v);
+        v = le64toh(v);
+        uint64_t quote = v ^ (ones * '"'), slash = v ^ (ones * '\\');
+        uint64_t found = ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+        if (class == CLASS_STRING_STOP)
+            found |= ((v - ones * 0x20) & ~v) | v;
+        if (found & high)
+            return p + __builtin_ctzll(found & high) / 8;
+    }
+    while (p < end && !json_is(*p, class))
+        p++;
+    return p;
 }
 
 /* --- validation --- */
@@ -48,21 +98,17 @@ static bool json_fail(struct json_scan *s, const char *what)
     return err_set(s->err, "%s at line %zu column %zu", what, line, column);
 }
 
-/* Eight bytes at a time while none is a quote, a backslash, a control or non-ASCII. */
-static const char *json_plain_run(const char *p, const char *end)
+static bool json_expected(struct json_scan *s, const char *what)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
-    while (end - p >= 8) {
-        uint64_t v;
-        memcpy(&v, p, sizeof v);
-        uint64_t quote = v ^ (ones * '"'), slash = v ^ (ones * '\\');
-        uint64_t special =
-            ((v - ones * 0x20) & ~v) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | v;
-        if (special & high)
-            break;
-        p += 8;
-    }
-    return p;
+    char text[96];
+    unsigned char c = s->p < s->end ? (unsigned char)*s->p : 0;
+    if (s->p == s->end)
+        (void)snprintf(text, sizeof text, "expected %s, found the end of the text", what);
+    else if (c >= 0x20 && c < 0x7f)
+        (void)snprintf(text, sizeof text, "expected %s, found '%c'", what, c);
+    else
+        (void)snprintf(text, sizeof text, "expected %s, found byte 0x%02x", what, c);
+    return json_fail(s, text);
 }
 
 static bool json_scan_escape(struct json_scan *s)
@@ -71,16 +117,34 @@ static bool json_scan_escape(struct json_scan *s)
     if (s->p == s->end)
         return json_fail(s, "unterminated string");
     if (*s->p == 'u') {
-        for (int i = 1; i <= 4; i++) {
-            if (s->end - s->p <= i || !json_hex(s->p[i]))
-                return json_fail(s, "malformed \\u escape");
+        s->p++;
+        for (int i = 0; i < 4; i++, s->p++) {
+            if (s->p == s->end || !json_hex(*s->p))
+                return json_expected(s, "four hexadecimal digits after \\u");
         }
-        s->p += 5;
         return true;
     }
     if (memchr("\"\\/bfnrt", *s->p, 8) == NULL)
-        return json_fail(s, "unknown escape");
+        return json_expected(s, "one of \"\\/bfnrtu after a backslash");
     s->p++;
+    return true;
+}
+
+/* Passes the non-ASCII characters at s->p, if any. */
+static bool json_scan_utf8(struct json_scan *s)
+{
+    const unsigned char *p = (const unsigned char *)s->p, *end = (const unsigned char *)s->end;
+    while (p < end && *p >= 0x80) {
+        size_t n = 2; /* the common case in line */
+        if (*p < 0xc2 || *p > 0xdf || end - p < 2 || (p[1] & 0xc0) != 0x80)
+            n = utf8_sequence((const char *)p, (size_t)(end - p));
+        if (n == 0) {
+            s->p = (const char *)p;
+            return json_fail(s, "invalid UTF-8");
+        }
+        p += n;
+    }
+    s->p = (const char *)p;
     return true;
 }
 
@@ -88,7 +152,7 @@ static bool json_scan_string(struct json_scan *s)
 {
     s->p++;
     for (;;) {
-        s->p = json_plain_run(s->p, s->end);
+        s->p = json_find(s->p, s->end, CLASS_STRING_STOP);
         if (s->p == s->end)
             return json_fail(s, "unterminated string");
         unsigned char c = (unsigned char)*s->p;
@@ -101,21 +165,16 @@ static bool json_scan_string(struct json_scan *s)
                 return false;
         } else if (c < 0x20) {
             return json_fail(s, "raw control character in a string");
-        } else if (c < 0x80) {
-            s->p++;
-        } else {
-            size_t n = utf8_sequence(s->p, (size_t)(s->end - s->p));
-            if (n == 0)
-                return json_fail(s, "invalid UTF-8");
-            s->p += n;
         }
+        if (!json_scan_utf8(s))
+            return false;
     }
 }
 
 static bool json_scan_digits(struct json_scan *s)
 {
     if (!json_digit(s->p, s->end))
-        return json_fail(s, "expected a digit");
+        return json_expected(s, "a digit");
     while (json_digit(s->p, s->end))
         s->p++;
     return true;
@@ -146,10 +205,9 @@ static bool json_scan_number(struct json_scan *s)
 
 static bool json_scan_word(struct json_scan *s, const char *word)
 {
-    size_t n = strlen(word);
-    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
-        return json_fail(s, "unexpected character");
-    s->p += n;
+    for (const char *w = word; *w != '\0'; w++, s->p++)
+        if (s->p == s->end || *s->p != *w)
+            return json_expected(s, word);
     return true;
 }
 
@@ -167,11 +225,12 @@ static bool json_scan_scalar(struct json_scan *s)
     default:
         if (*s->p == '-' || json_digit(s->p, s->end))
             return json_scan_number(s);
-        return json_fail(s, "unexpected character");
+        return json_expected(s, "a value");
     }
 }
 
 /* Which of the open containers are objects; one bit a level. */
+_Static_assert(JSON_MAX_DEPTH % 64 == 0, "whole words");
 struct json_nesting {
     uint64_t bits[JSON_MAX_DEPTH / 64];
     size_t depth;
@@ -200,12 +259,12 @@ static bool json_scan_key(struct json_scan *s)
 {
     s->p = json_skip_space(s->p, s->end);
     if (s->p == s->end || *s->p != '"')
-        return json_fail(s, "expected a member name");
+        return json_expected(s, "a member name");
     if (!json_scan_string(s))
         return false;
     s->p = json_skip_space(s->p, s->end);
     if (s->p == s->end || *s->p != ':')
-        return json_fail(s, "expected ':'");
+        return json_expected(s, "':'");
     s->p++;
     return true;
 }
@@ -216,14 +275,12 @@ static bool json_scan_after(struct json_scan *s, struct json_nesting *n)
     while (n->depth > 0) {
         bool object = json_in_object(n);
         s->p = json_skip_space(s->p, s->end);
-        if (s->p == s->end)
-            return json_fail(s, "unexpected end");
-        if (*s->p == ',') {
+        if (s->p < s->end && *s->p == ',') {
             s->p++;
             return !object || json_scan_key(s);
         }
-        if (*s->p != (object ? '}' : ']'))
-            return json_fail(s, object ? "expected ',' or '}'" : "expected ',' or ']'");
+        if (s->p == s->end || *s->p != (object ? '}' : ']'))
+            return json_expected(s, object ? "',' or '}'" : "',' or ']'");
         s->p++;
         n->depth--;
     }
@@ -236,7 +293,7 @@ static bool json_scan_value(struct json_scan *s)
     do {
         s->p = json_skip_space(s->p, s->end);
         if (s->p == s->end)
-            return json_fail(s, "unexpected end");
+            return json_expected(s, "a value");
         if (*s->p == '{' || *s->p == '[') {
             bool object = *s->p == '{';
             if (!json_open(s, &n, object))
@@ -282,56 +339,62 @@ bool json_validate(struct slice text, struct json_value *out, struct err *err)
 {
     struct json_scan s = {text.p, text.p, text.p + text.n, err};
     if (text.n == 0)
-        return err_set(err, "empty text, expected JSON");
+        return err_set(err, "empty text, expected a JSON value");
     const char *first = json_skip_space(s.p, s.end);
     if (!json_scan_value(&s))
         return false;
     *out = (struct json_value){json_type_at(*first), {first, (size_t)(s.p - first)}};
     s.p = json_skip_space(s.p, s.end);
-    return s.p == s.end || json_fail(&s, "something follows the JSON value");
+    return s.p == s.end || json_expected(&s, "the end of the text");
 }
 
 /* --- walking a validated text --- */
 
 /* Behind the string that starts at p. */
-static const char *json_after_string(const char *p)
+static const char *json_after_string(const char *p, const char *end)
 {
-    for (p++; *p != '"'; p++)
-        if (*p == '\\')
-            p++;
+    p = json_find(p + 1, end, CLASS_STRING_MARK);
+    while (*p == '\\')
+        p = json_find(p + 2, end, CLASS_STRING_MARK);
     return p + 1;
 }
 
-static const char *json_after_value(const char *p, const char *end)
+/* Behind the container that starts at p. */
+static const char *json_after_container(const char *p, const char *end)
 {
     size_t depth = 0;
     do {
-        switch (*p) {
-        case '"':
-            p = json_after_string(p);
-            break;
-        case '{':
-        case '[':
-            depth++;
+        while (!json_is(*p, CLASS_STRUCTURE))
             p++;
-            break;
-        case '}':
-        case ']':
-            depth--;
-            p++;
-            break;
-        default:
-            p++;
-            /* A scalar at depth 0 ends at a delimiter; inside, bytes are passed one by one. */
-            while (depth == 0 && p < end && !json_space(*p) && *p != ',' && *p != ']' && *p != '}')
-                p++;
+        if (*p == '"') {
+            p = json_after_string(p, end);
+            continue;
         }
+        if (*p == '{' || *p == '[')
+            depth++;
+        else
+            depth--;
+        p++;
     } while (depth > 0);
+    return p;
+}
+
+/* Behind the value that starts at p; end is the end of what it stands in. */
+static const char *json_after_value(const char *p, const char *end)
+{
+    if (*p == '"')
+        return json_after_string(p, end);
+    if (*p == '{' || *p == '[')
+        return json_after_container(p, end);
+    while (p < end && !json_is(*p, CLASS_SCALAR_STOP))
+        p++;
     return p;
 }
 
 struct json_iter json_iterate(struct json_value container)
 {
+    if (container.type != JSON_ARRAY && container.type != JSON_OBJECT)
+        return (struct json_iter){NULL, NULL};
     /* Without the closing bracket, so that the end is the end of the range. */
     const char *p = container.raw.p + 1, *end = container.raw.p + container.raw.n - 1;
     return (struct json_iter){json_skip_space(p, end), end};
@@ -363,27 +426,30 @@ bool json_next_member(struct json_iter *it, struct json_value *key, struct json_
     return json_next(it, value);
 }
 
-static bool json_key_is(struct json_value key, const char *name, struct arena *scratch)
+/* The key's text. One that has no UTF-8 form gives an empty slice, which is nobody's name. */
+static struct slice json_key_text(struct json_value key, struct arena *scratch)
 {
     struct slice text = {key.raw.p + 1, key.raw.n - 2};
-    struct err ignored;
-    if (memchr(text.p, '\\', text.n) != NULL && !json_string(key, scratch, &text, &ignored))
-        return false;
-    return slice_is(text, name);
+    if (memchr(text.p, '\\', text.n) != NULL && !json_string(key, scratch, &text, NULL))
+        text.n = 0;
+    return text;
 }
 
 bool json_pick(struct json_value object, const struct json_field *fields, size_t count,
                struct err *err)
 {
-    struct json_iter it = json_iterate(object);
-    struct json_value key, value;
-    struct arena scratch = {0};
-    bool ok = true;
     for (size_t i = 0; i < count; i++)
         *fields[i].out = (struct json_value){JSON_ABSENT, {NULL, 0}};
+    if (object.type != JSON_OBJECT)
+        return err_set(err, "expected an object, found %s", json_type_name(object.type));
+    struct json_iter it = json_iterate(object);
+    struct json_value key, value;
+    struct arena scratch = {0}; /* allocates only for keys with escapes */
+    bool ok = true;
     while (ok && json_next_member(&it, &key, &value)) {
-        for (size_t i = 0; i < count; i++) {
-            if (!json_key_is(key, fields[i].name, &scratch))
+        struct slice text = json_key_text(key, &scratch);
+        for (size_t i = 0; i < count && text.n > 0; i++) {
+            if (*fields[i].name != *text.p || !slice_is(text, fields[i].name))
                 continue;
             if (fields[i].out->type != JSON_ABSENT)
                 ok = err_set(err, "duplicate field %s", fields[i].name);
@@ -393,140 +459,4 @@ bool json_pick(struct json_value object, const struct json_field *fields, size_t
     }
     arena_free(&scratch);
     return ok;
-}
-
-static unsigned json_hex4(const char *p)
-{
-    unsigned v = 0;
-    for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        v = v << 4 | (unsigned)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
-    return v;
-}
-
-static char *json_put_utf8(char *to, unsigned code)
-{
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xc0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        *to++ = (char)(0xe0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    } else {
-        *to++ = (char)(0xf0 | code >> 18);
-        *to++ = (char)(0x80 | (code >> 12 & 0x3f));
-        *to++ = (char)(0x80 | (code >> 6 & 0x3f));
-        *to++ = (char)(0x80 | (code & 0x3f));
-    }
-    return to;
-}
-
-/* p is behind "\u"; moves it behind the escape or the pair. */
-static bool json_decode_unicode(const char **p, const char *end, char **to, struct err *err)
-{
-    unsigned code = json_hex4(*p);
-    *p += 4;
-    if (code >= 0xdc00 && code <= 0xdfff)
-        return err_set(err, "escaped lone surrogate \\u%04x", code);
-    if (code >= 0xd800 && code <= 0xdbff) {
-        unsigned low = end - *p >= 6 && (*p)[0] == '\\' && (*p)[1] == 'u' ? json_hex4(*p + 2) : 0;
-        if (low < 0xdc00 || low > 0xdfff)
-            return err_set(err, "escaped lone surrogate \\u%04x", code);
-        *p += 6;
-        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-    }
-    *to = json_put_utf8(*to, code);
-    return true;
-}
-
-bool json_string(struct json_value v, struct arena *arena, struct slice *out, struct err *err)
-{
-    static const char names[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
-    const char *p = v.raw.p + 1, *end = v.raw.p + v.raw.n - 1;
-    if (memchr(p, '\\', (size_t)(end - p)) == NULL) {
-        *out = (struct slice){p, (size_t)(end - p)};
-        return true;
-    }
-    char *start = arena_alloc(arena, (size_t)(end - p)), *to = start;
-    while (p < end) {
-        if (*p != '\\') {
-            *to++ = *p++;
-            continue;
-        }
-        char c = p[1];
-        p += 2;
-        if (c == 'u') {
-            if (!json_decode_unicode(&p, end, &to, err))
-                return false;
-        } else {
-            *to++ = bytes[strchr(names, c) - names];
-        }
-    }
-    *out = (struct slice){start, (size_t)(to - start)};
-    return true;
-}
-
-/* Digits and a decimal exponent, exactly; no floating point in between. */
-bool json_int64(struct json_value v, int64_t *out)
-{
-    if (v.type != JSON_NUMBER)
-        return false;
-    const char *p = v.raw.p, *end = v.raw.p + v.raw.n;
-    bool negative = *p == '-', fraction = false;
-    long exponent = 0;
-    uint64_t n = 0;
-    long zeros = 0; /* trailing zeros not multiplied in yet */
-    for (p += negative; p < end && *p != 'e' && *p != 'E'; p++) {
-        if (*p == '.') {
-            fraction = true;
-            continue;
-        }
-        if (fraction)
-            exponent--;
-        if (*p == '0') {
-            zeros++;
-            continue;
-        }
-        for (; zeros > 0 && n != 0; zeros--)
-            if (__builtin_mul_overflow(n, 10, &n))
-                return false;
-        zeros = 0;
-        if (__builtin_mul_overflow(n, 10, &n) ||
-            __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
-            return false;
-    }
-    if (n == 0) {
-        *out = 0;
-        return true;
-    }
-    if (p < end) {
-        char text[16];
-        size_t digits = (size_t)(end - p - 1);
-        if (digits >= sizeof text)
-            return false;
-        memcpy(text, p + 1, digits);
-        text[digits] = '\0';
-        exponent += strtol(text, NULL, 10);
-    }
-    exponent += zeros;
-    if (exponent < 0)
-        return false; /* a fraction is left: n does not end in 0 */
-    for (; exponent > 0; exponent--)
-        if (__builtin_mul_overflow(n, 10, &n))
-            return false;
-    if (n > (uint64_t)INT64_MAX + negative)
-        return false;
-    *out = negative ? (int64_t)(0 - n) : (int64_t)n;
-    return true;
-}
-
-const char *json_type_name(enum json_type type)
-{
-    static const char *const names[] = {"nothing", "null",   "boolean", "boolean",
-                                        "number",  "string", "array",   "object"};
-    return names[type];
 }

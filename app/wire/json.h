@@ -31,10 +31,11 @@ struct json_value {
 
 /* Validates the whole text: grammar, UTF-8 (RFC 3629: no overlong forms, no surrogates), no raw
  * control characters in strings, depth, nothing but white space after the value. On failure err
- * says what was found and at which line and column. Does not recurse. */
+ * says what was found and at which line and column (both from 1; columns count bytes). Does not
+ * recurse. */
 MUST_CHECK bool json_validate(struct slice text, struct json_value *out, struct err *err);
 
-/* Walks an array or object of a validated text. */
+/* Walks an array or object of a validated text; any other value is walked as if it were empty. */
 struct json_iter {
     const char *p, *end;
 };
@@ -47,7 +48,8 @@ bool json_next_member(struct json_iter *it, struct json_value *key, struct json_
 
 /* Picks members of an object by name in one pass. A name that stands twice is an error (T48 of the
  * data-plane detail); names not listed are ignored. Members keep JSON_NULL when null was sent:
- * json_present() tells both apart from a value. Keys are compared after decoding escapes. */
+ * json_present() tells both apart from a value. Keys are compared after decoding escapes. An error
+ * too when the value is no object. */
 struct json_field {
     const char *name;
     struct json_value *out;
@@ -61,7 +63,8 @@ static inline bool json_present(struct json_value v)
 }
 
 /* Decodes a string. Without escapes the result points into the text; else it is allocated in the
- * arena. An escaped lone surrogate has no UTF-8 form and is an error. The result may hold NUL. */
+ * arena. An escaped lone surrogate has no UTF-8 form and is an error, and so is a value of another
+ * type. The result may hold NUL. */
 MUST_CHECK bool json_string(struct json_value v, struct arena *arena, struct slice *out,
                             struct err *err);
 

@@ -7,7 +7,7 @@
 static void json_write_escape(struct buf *out, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
-    static const char shorts[32] = {
+    static const char shorts[128] = {
         ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
     buf_putc(out, '\\');
     if (c == '"' || c == '\\') {
