@@ -80,6 +80,11 @@ if [ ${#missing[@]} -gt 0 ]; then
         apt-get update -q
         apt-get install -y -q --no-install-recommends "${missing[@]}"
     }
+    # Installed for their programs only: not to be started at the next boot either.
+    if command -v systemctl >/dev/null; then
+        case " ${missing[*]} " in *' nginx-light '*) systemctl -q disable nginx || true ;; esac
+        case " ${missing[*]} " in *' postgresql '*) systemctl -q disable postgresql || true ;; esac
+    fi
     find_missing
     if [ ${#missing[@]} -gt 0 ]; then
         echo "still missing after the installation: ${missing[*]}" >&2

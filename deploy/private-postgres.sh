@@ -138,7 +138,9 @@ status() {
     conninfo
 }
 
+place=$(realpath -m -- "$2")
+cd / # the cluster's user may not be able to stay here
 case $1 in
-start | stop | status) "$1" "$2" ;;
+start | stop | status) "$1" "$place" ;;
 *) usage ;;
 esac

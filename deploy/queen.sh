@@ -18,8 +18,9 @@ checkout=$(dirname "$here")
 QUEEN_PORT=${QUEEN_PORT:-6632}
 QUEEN_WORKERS=${QUEEN_WORKERS:-2}
 QUEEN_BIND=${QUEEN_BIND:-}
-place=${QUEEN_RUN_DIR:-$checkout/.run}
-build=${QUEEN_BUILD_DIR:-$checkout/build}
+place=$(realpath -m -- "${QUEEN_RUN_DIR:-$checkout/.run}")
+build=$(realpath -m -- "${QUEEN_BUILD_DIR:-$checkout/build}")
+cd / # the instance's user may not be able to stay here
 COMPONENTS='nginx worker flusher keeper postgres' # in the order in which they stop
 
 check_settings() {
