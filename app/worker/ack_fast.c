@@ -3,6 +3,7 @@
  * is refused there and the group takes the hash path. */
 #include "worker/ack.h"
 
+#include "base/logger.h"
 #include "pg/result.h"
 #include "pg/retry.h"
 #include "shm/registry.h"
@@ -106,5 +107,8 @@ void ack_group_retry(struct ack_group *g, const struct pg_outcome *outcome,
         ack_group_done(g);
         return;
     }
+    if (outcome->status == PG_REFUSED)
+        logger_error("ack", "%s failed: %s %s", g->job.statement->name, outcome->sqlstate,
+                     outcome->text);
     ack_group_fail(g, outcome->status == PG_NOT_SENT ? ACK_DATABASE_AWAY : refused);
 }

@@ -46,6 +46,13 @@ begin
         if v_value is null or v_value = 'null' then
             v_value := v_spec.default_value;
         end if;
+        -- Clients also send numbers and booleans as text, and 0 and 1 for booleans.
+        if jsonb_typeof(v_spec.default_value) = 'number' and v_value #>> '{}' ~ '^-?[0-9]{1,18}$' then
+            v_value := to_jsonb((v_value #>> '{}')::bigint);
+        elsif jsonb_typeof(v_spec.default_value) = 'boolean'
+              and lower(v_value #>> '{}') in ('true', 'false', 'yes', 'no', 'on', 'off', '1', '0') then
+            v_value := to_jsonb((v_value #>> '{}')::boolean);
+        end if;
         if jsonb_typeof(v_value) <> jsonb_typeof(v_spec.default_value) then
             raise exception '% must be a %, found %', v_spec.option, jsonb_typeof(v_spec.default_value),
                 left(v_value::text, 64) using errcode = '22023';
