@@ -22,7 +22,8 @@ struct pg_statement {
 enum pg_status {
     PG_DONE,     /* committed; result holds the rows */
     PG_REFUSED,  /* the server raised an error: rolled back, nothing happened */
-    PG_NOT_SENT, /* no connection within the deadline, or the lane is shutting down: nothing happened */
+    PG_NOT_SENT, /* no connection within the deadline, or the lane is shutting down: nothing
+                    happened */
     PG_UNKNOWN,  /* sent, then the connection broke or the deadline passed: it may have committed */
 };
 
@@ -57,7 +58,7 @@ struct pg_job {
 };
 
 struct pg_lane_config {
-    const char *name; /* for the log and application_name, e.g. "push" */
+    const char *name;     /* for the log and application_name, e.g. "push" */
     const char *conninfo; /* stays valid as long as the lane; "" means libpq's own defaults */
     int connections;
     uint64_t statement_timeout_ms;
