@@ -97,6 +97,7 @@ postgres_ask(const struct postgres *pg, const char *fmt, ...)
     PGresult *r = PQexec(conn, sql);
     if (PQresultStatus(r) != PGRES_TUPLES_OK && PQresultStatus(r) != PGRES_COMMAND_OK) {
         (void)fprintf(stderr, "%s: %s", sql, PQerrorMessage(conn));
+        postgres_destroy(pg); /* nobody else will stop it */
         exit(2);
     }
     (void)snprintf(answer, sizeof answer, "%s",
