@@ -63,8 +63,7 @@ static bool wake_write(struct hints *h, uint32_t slot, const struct wake_record 
     }
 }
 
-/* Tells every worker that has somebody waiting. */
-static void hints_send(struct hints *h, const struct wake_record *records, size_t count)
+void hints_wake(struct hints *h, const struct wake_record *records, size_t count)
 {
     uint32_t workers[WORKERS_MAX];
     size_t n = slot_workers(h->keeper->shm, NULL, workers, WORKERS_MAX);
@@ -82,14 +81,14 @@ static void hints_tell(struct hints *h, const PGresult *r)
     struct wake_record records[WAKES_MAX] = {{0}};
     size_t count = (size_t)PQntuples(r);
     if (h->everything || count > WAKES_MAX) {
-        hints_send(h, records, 1);
+        hints_wake(h, records, 1);
         h->everything = false;
         return;
     }
     for (size_t i = 0; i < count; i++)
         records[i].queue = table_hash(pg_get_bytes(r, (int)i, 0), (struct slice){0});
     if (count > 0)
-        hints_send(h, records, count);
+        hints_wake(h, records, count);
 }
 
 static void look_build(struct pg_job *job, struct pg_params *params)

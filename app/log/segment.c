@@ -5,8 +5,7 @@
 #include <zstd.h>
 
 struct segment_packer {
-    ZSTD_CCtx *context;
-    int level;
+    ZSTD_CCtx *context; /* keeps its memory, level and flags from one segment to the next */
 };
 
 struct segment_packer *segment_packer_new(int zstd_level)
@@ -15,7 +14,10 @@ struct segment_packer *segment_packer_new(int zstd_level)
     p->context = ZSTD_createCCtx();
     if (p->context == NULL)
         die("out of memory: zstd compression context");
-    p->level = zstd_level;
+    /* zstd clamps the level itself. The checksum is what finds a flipped bit inside literals. */
+    if (ZSTD_isError(ZSTD_CCtx_setParameter(p->context, ZSTD_c_compressionLevel, zstd_level)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(p->context, ZSTD_c_checksumFlag, 1)))
+        die("zstd refuses compression level %d", zstd_level);
     return p;
 }
 
@@ -31,7 +33,7 @@ void segment_pack(struct segment_packer *p, struct slice frames, struct buf *out
 {
     size_t bound = ZSTD_compressBound(frames.n);
     buf_reserve(out, bound);
-    size_t n = ZSTD_compressCCtx(p->context, out->p + out->n, bound, frames.p, frames.n, p->level);
+    size_t n = ZSTD_compress2(p->context, out->p + out->n, bound, frames.p, frames.n);
     if (ZSTD_isError(n))
         die("zstd cannot compress %zu bytes: %s", frames.n, ZSTD_getErrorName(n));
     out->n += n;
@@ -58,41 +60,85 @@ void segment_unpacker_free(struct segment_unpacker *u)
     free(u);
 }
 
-/* A blob that does not say its size grows the output step by step, up to the limit. */
+/* A blob of which some frame does not say its size grows the output step by step, to the limit. */
 static bool segment_unpack_stream(struct segment_unpacker *u, struct slice blob, struct buf *out,
                                   struct err *err)
 {
     ZSTD_inBuffer in = {blob.p, blob.n, 0};
     size_t left = 1;
     (void)ZSTD_DCtx_reset(u->context, ZSTD_reset_session_only);
-    while (left != 0) {
-        buf_reserve(out, ZSTD_DStreamOutSize());
-        ZSTD_outBuffer to = {out->p, out->cap, out->n};
-        size_t before = out->n, consumed = in.pos;
+    while (left != 0 || in.pos < in.size) {
+        size_t room = SEGMENT_MAX_BYTES - out->n, step = ZSTD_DStreamOutSize();
+        buf_reserve(out, room < step ? room : step);
+        ZSTD_outBuffer to = {out->p, out->cap < SEGMENT_MAX_BYTES ? out->cap : SEGMENT_MAX_BYTES,
+                             out->n};
+        size_t consumed = in.pos;
         left = ZSTD_decompressStream(u->context, &to, &in);
         if (ZSTD_isError(left))
             return err_set(err, "segment is corrupt: %s", ZSTD_getErrorName(left));
+        bool stuck = to.pos == out->n && in.pos == consumed;
         out->n = to.pos;
-        if (out->n > SEGMENT_MAX_BYTES)
+        if (stuck && room == 0)
             return err_set(err, "segment expands beyond %u bytes", SEGMENT_MAX_BYTES);
-        if (left != 0 && out->n == before && in.pos == consumed)
+        if (stuck)
             return err_set(err, "segment is cut short");
     }
-    return in.pos == in.size || err_set(err, "bytes after the end of the segment");
+    return true;
+}
+
+/* One zstd frame at the start of the blob: its length, and the size that it claims. */
+static bool segment_measure(struct slice blob, size_t *length, unsigned long long *content,
+                            struct err *err)
+{
+    static const unsigned char magic[] = {0x28, 0xb5, 0x2f, 0xfd};
+    /* zstd would read a skippable frame as no data. */
+    if (blob.n < sizeof magic || memcmp(blob.p, magic, sizeof magic) != 0)
+        return err_set(err, "segment is not a zstd frame");
+    *length = ZSTD_findFrameCompressedSize(blob.p, blob.n);
+    *content = ZSTD_getFrameContentSize(blob.p, blob.n);
+    if (ZSTD_isError(*length))
+        return err_set(err, "segment is corrupt: %s", ZSTD_getErrorName(*length));
+    if (*content == ZSTD_CONTENTSIZE_ERROR)
+        return err_set(err, "segment is not a zstd frame");
+    /* A block has a header of three bytes and expands to at most ZSTD_BLOCKSIZE_MAX: a claim beyond
+     * that is a lie, found before memory is reserved for it. */
+    if (*content != ZSTD_CONTENTSIZE_UNKNOWN && *content / ZSTD_BLOCKSIZE_MAX > *length / 3)
+        return err_set(err, "segment of %zu bytes claims to hold %llu", *length, *content);
+    return true;
+}
+
+/* Adds up what the blob's zstd frames claim; *known is false when one of them does not say it. */
+static bool segment_size(struct slice blob, size_t *size, bool *known, struct err *err)
+{
+    *size = 0;
+    *known = true;
+    do {
+        size_t length = 0;
+        unsigned long long content = 0;
+        if (!segment_measure(blob, &length, &content, err))
+            return false;
+        if (content == ZSTD_CONTENTSIZE_UNKNOWN)
+            *known = false;
+        else if (content > SEGMENT_MAX_BYTES - *size)
+            return err_set(err, "segment claims more than %u bytes", SEGMENT_MAX_BYTES);
+        else
+            *size += (size_t)content;
+        blob = (struct slice){blob.p + length, blob.n - length};
+    } while (blob.n > 0);
+    return true;
 }
 
 bool segment_unpack(struct segment_unpacker *u, struct slice blob, struct buf *out, struct err *err)
 {
+    size_t size;
+    bool known;
     buf_clear(out);
-    unsigned long long size = ZSTD_getFrameContentSize(blob.p, blob.n);
-    if (size == ZSTD_CONTENTSIZE_ERROR)
-        return err_set(err, "segment is not a zstd frame");
-    if (size == ZSTD_CONTENTSIZE_UNKNOWN)
+    if (!segment_size(blob, &size, &known, err))
+        return false;
+    if (!known)
         return segment_unpack_stream(u, blob, out, err);
-    if (size > SEGMENT_MAX_BYTES)
-        return err_set(err, "segment claims %llu bytes, the limit is %u", size, SEGMENT_MAX_BYTES);
-    buf_reserve(out, (size_t)size);
-    size_t n = ZSTD_decompressDCtx(u->context, out->p, (size_t)size, blob.p, blob.n);
+    buf_reserve(out, size);
+    size_t n = ZSTD_decompressDCtx(u->context, out->p, size, blob.p, blob.n);
     if (ZSTD_isError(n))
         return err_set(err, "segment is corrupt: %s", ZSTD_getErrorName(n));
     out->n = n;

@@ -14,7 +14,8 @@ struct segment_packer;
 struct segment_packer *segment_packer_new(int zstd_level);
 void segment_packer_free(struct segment_packer *p);
 
-/* Compresses concatenated frames and appends the blob to out. */
+/* Compresses concatenated frames (at most SEGMENT_MAX_BYTES) and appends the blob, one zstd frame
+ * with content size and checksum, to out. */
 void segment_pack(struct segment_packer *p, struct slice frames, struct buf *out);
 
 /* One per thread that unpacks. Never NULL. */
@@ -22,8 +23,10 @@ struct segment_unpacker;
 struct segment_unpacker *segment_unpacker_new(void);
 void segment_unpacker_free(struct segment_unpacker *u);
 
-/* Decompresses a blob into out (cleared first). False with err on corrupt data or a size above
- * SEGMENT_MAX_BYTES. Accepts blobs whose zstd frame does not say its content size. */
+/* Decompresses a blob into out (cleared first). False with err on corrupt data, on anything beside
+ * zstd frames, and on a size above SEGMENT_MAX_BYTES. Accepts zstd frames without content size or
+ * checksum, and blobs put together of several (SQL makes one segment of the timers that fire
+ * together). */
 MUST_CHECK bool segment_unpack(struct segment_unpacker *u, struct slice blob, struct buf *out,
                                struct err *err);
 

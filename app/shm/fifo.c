@@ -13,6 +13,11 @@
 _Static_assert(ACK_RECORD_MAX <= PIPE_BUF, "an ack record is one atomic write");
 _Static_assert(PIPE_BUF % sizeof(struct verdict_record) == 0, "a run of verdicts fills a write");
 
+void fifo_path_timers(const char *run_dir, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s/timers.fifo", run_dir);
+}
+
 void fifo_path_ack(const char *run_dir, char *out, size_t size)
 {
     (void)snprintf(out, size, "%s/ack.fifo", run_dir);

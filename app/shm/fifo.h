@@ -45,6 +45,13 @@ struct wake_record {
     uint64_t group;     /* table_hash(group, ""); 0 = every group */
 };
 
+/* Worker to keeper: a timer is due then. */
+struct timer_record {
+    uint64_t due_ms; /* clock_mono_ms() */
+};
+
+/* "<run_dir>/timers.fifo" */
+void fifo_path_timers(const char *run_dir, char *out, size_t size);
 /* "<run_dir>/ack.fifo", "<run_dir>/verdict.<slot>.fifo", "<run_dir>/wake.<slot>.fifo" */
 void fifo_path_ack(const char *run_dir, char *out, size_t size);
 void fifo_path_verdict(const char *run_dir, uint32_t slot, char *out, size_t size);

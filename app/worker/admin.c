@@ -5,17 +5,24 @@
 #include "pg/retry.h"
 #include "wire/json_write.h"
 
-struct admin_call *admin_call_new(struct worker *w, struct request *r, struct pg_lane *lane,
-                                  const struct pg_statement *statement,
-                                  void (*build)(struct pg_job *, struct pg_params *))
+void admin_call_init(struct admin_call *call, struct worker *w, struct request *r,
+                     struct pg_lane *lane, const struct pg_statement *statement,
+                     void (*build)(struct pg_job *, struct pg_params *))
 {
-    struct admin_call *call = arena_zarray(request_arena(r), 1, sizeof *call);
     call->w = w;
     call->r = r;
     call->lane = lane;
     call->deadline_ms = loop_now_ms(w->loop) + (uint64_t)w->settings.request_timeout_ms;
     call->job.statement = statement;
     call->job.build = build;
+}
+
+struct admin_call *admin_call_new(struct worker *w, struct request *r, struct pg_lane *lane,
+                                  const struct pg_statement *statement,
+                                  void (*build)(struct pg_job *, struct pg_params *))
+{
+    struct admin_call *call = arena_zarray(request_arena(r), 1, sizeof *call);
+    admin_call_init(call, w, r, lane, statement, build);
     return call;
 }
 
@@ -68,15 +75,18 @@ static void admin_done(struct pg_job *job, const struct pg_outcome *outcome)
     if (outcome->status == PG_DONE) {
         struct buf body = {0};
         int status = call->render(call, outcome->result, &body);
-        request_answer(call->r, status, NULL, (struct slice){0}, &body);
+        request_answer(call->r, status, NULL, call->headers, &body);
         return;
     }
-    if (pg_outcome_may_pass(outcome) && now + PG_RETRY_MS < call->deadline_ms) {
+    bool again = pg_outcome_may_pass(outcome) && !(call->once && outcome->status == PG_UNKNOWN);
+    if (again && now + PG_RETRY_MS < call->deadline_ms) {
         call->unsettled |= outcome->status == PG_UNKNOWN;
         loop_timer_set(call->w->loop, &call->timer, now + PG_RETRY_MS);
         return;
     }
-    if (call->unsettled || outcome->status == PG_UNKNOWN)
+    if (call->fail != NULL)
+        call->fail(call, outcome);
+    else if (call->unsettled || outcome->status == PG_UNKNOWN)
         admin_unavailable(call->r, "outcome_unknown",
                           "the change may or may not have applied; send it again");
     else if (outcome->status == PG_NOT_SENT)

@@ -121,6 +121,8 @@ static bool worker_start(struct worker_process *p, struct err *err)
     w->pop_lane = worker_lane(w, "pop", s->pop_connections, pop_lane_idle);
     w->ack_lane = worker_lane(w, "ack", s->ack_connections, NULL);
     w->admin_lane = worker_lane(w, "admin", s->admin_connections, NULL);
+    w->kv_lane = worker_lane(w, "kv", s->kv_connections, NULL);
+    w->timers_fifo = -1;
     struct fcgi_server_config config = {
         .listen_fd = 0, /* spawn-fcgi and systemd hand the listening socket over as stdin */
         .io_threads = (int)s->io_threads,
@@ -159,6 +161,7 @@ static void worker_stop(struct worker *w)
     pg_lane_free(w->pop_lane);
     pg_lane_free(w->ack_lane);
     pg_lane_free(w->admin_lane);
+    pg_lane_free(w->kv_lane);
     wake_stop(w);
     ack_pipe_stop(w);
     slot_release(&w->slot);

@@ -3,6 +3,8 @@
 #include "worker/worker.h"
 
 #include "wire/uri.h"
+#include "worker/kv.h"
+#include "worker/timers.h"
 
 enum { ROUTE_MAX_PARTS = 8 };
 
@@ -14,7 +16,7 @@ struct route_call {
 
 struct route {
     const char *method;
-    const char *path; /* ":" is a variable part */
+    const char *path; /* ":" is a variable part, a final "*" the rest with its slashes */
     void (*call)(const struct route_call *c);
 };
 
@@ -42,6 +44,23 @@ ROUTE_PLAIN(route_health, health_handle)
 ROUTE_PLAIN(route_status, status_handle)
 ROUTE_PLAIN(route_prometheus, metrics_handle_prometheus)
 
+#define ROUTE_NAMED_TWICE(name, handler)                                                           \
+    static void name(const struct route_call *c)                                                   \
+    {                                                                                              \
+        handler(c->w, c->r, c->names[0], c->names[1]);                                             \
+    }
+
+ROUTE_PLAIN(route_kv, kv_handle_batch)
+ROUTE_NAMED_TWICE(route_kv_get, kv_handle_get)
+ROUTE_NAMED_TWICE(route_kv_put, kv_handle_put)
+ROUTE_NAMED_TWICE(route_kv_delete, kv_handle_delete)
+ROUTE_PLAIN(route_kv_namespaces, kv_handle_namespaces)
+ROUTE_PLAIN(route_kv_list, kv_handle_list)
+ROUTE_PLAIN(route_timers, timers_handle_batch)
+ROUTE_NAMED(route_timers_list, timers_handle_list)
+ROUTE_NAMED_TWICE(route_timers_get, timers_handle_get)
+ROUTE_NAMED_TWICE(route_timers_cancel, timers_handle_cancel)
+
 static void route_pop_partition(const struct route_call *c)
 {
     pop_handle_partition(c->w, c->r, c->names[0], c->names[1]);
@@ -58,21 +77,37 @@ static const struct route routes[] = {
     {"POST", "api/v1/configure", route_configure},
     {"DELETE", "api/v1/resources/queues/:", route_queue_delete},
     {"GET", "api/v1/dlq", route_dlq},
+    {"POST", "api/v1/kv", route_kv},
+    {"GET", "api/v1/kv/:/*", route_kv_get},
+    {"PUT", "api/v1/kv/:/*", route_kv_put},
+    {"DELETE", "api/v1/kv/:/*", route_kv_delete},
+    {"GET", "api/v1/resources/kv/namespaces", route_kv_namespaces},
+    {"POST", "api/v1/resources/kv/list", route_kv_list},
+    {"POST", "api/v1/timers", route_timers},
+    {"GET", "api/v1/timers/:", route_timers_list},
+    {"GET", "api/v1/timers/:/*", route_timers_get},
+    {"DELETE", "api/v1/timers/:/*", route_timers_cancel},
     {"GET", "health", route_health},
     {"GET", "status", route_status},
     {"GET", "metrics/prometheus", route_prometheus},
 };
 
-/* Compares the path's parts with a pattern; collects the variable parts, still encoded. */
-static bool route_matches(const char *pattern, const struct slice *parts, size_t count,
-                          struct slice names[2])
+/* Compares the path's parts with a pattern; collects the variable parts, still encoded. count may
+ * be above ROUTE_MAX_PARTS: then only a pattern that takes the rest can match. */
+static bool route_matches(const char *pattern, struct slice path, const struct slice *parts,
+                          size_t count, struct slice names[2])
 {
     size_t part = 0, name = 0;
     const char *p = pattern;
     for (;;) {
         size_t n = strcspn(p, "/");
-        if (part == count)
+        if (part == count || part == ROUTE_MAX_PARTS)
             return false;
+        if (n == 1 && *p == '*') {
+            const char *rest = parts[part].p;
+            names[name] = (struct slice){rest, (size_t)(path.p + path.n - rest)};
+            return true;
+        }
         if (n == 1 && *p == ':')
             names[name++] = parts[part];
         else if (parts[part].n != n || memcmp(parts[part].p, p, n) != 0)
@@ -122,7 +157,7 @@ void routes_dispatch(struct worker *w, struct request *r)
     bool head_only = slice_is(head->method, "HEAD");
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         struct slice names[2] = {{0}, {0}};
-        if (count > ROUTE_MAX_PARTS || !route_matches(routes[i].path, parts, count, names))
+        if (!route_matches(routes[i].path, path, parts, count, names))
             continue;
         if (slice_is(head->method, routes[i].method)) {
             route_call(&routes[i], w, r, names);

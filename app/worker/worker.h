@@ -24,6 +24,8 @@ struct worker {
     struct fcgi_server *server;
     /* One lane per kind of work, so that one kind cannot starve another. */
     struct pg_lane *push_lane, *pop_lane, *ack_lane, *admin_lane;
+    struct pg_lane *kv_lane; /* key/value and timers */
+    int timers_fifo;         /* to the keeper; -1 = not open */
     struct push_fusion *push;
     struct pop_engine *pop;
     struct ack_pipe *ack;
