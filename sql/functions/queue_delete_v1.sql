@@ -1,10 +1,10 @@
 -- queue_delete_v1: deletes a queue with everything it holds.
 --
 -- Parameters: p_queue  name
--- Returns:    whether it existed
+-- Returns:    whether it existed; timers go also when it did not, lest they create it again
 -- Tables:     queues, log_partitions, log_consumers, log_segments, log_txns, log_dlq,
---             consumer_groups_metadata (delete)
--- Locks, in order: the queues row FOR UPDATE (no partition is created meanwhile), its log_partitions FOR
+--             consumer_groups_metadata, log_timers (delete)
+-- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is created meanwhile), its log_partitions FOR
 --             UPDATE ascending by id, its log_consumers FOR UPDATE ascending by (partition_id,
 --             consumer_group).
 create or replace function queen.queue_delete_v1(p_queue text)
@@ -15,6 +15,8 @@ declare
     v_id uuid;
     v_partitions uuid[];
 begin
+    perform 1 from queen.log_timers t where t.queue = p_queue order by t.timer_key for update;
+    delete from queen.log_timers t where t.queue = p_queue;
     select q.id into v_id from queen.queues q where q.name = p_queue for update;
     if not found then
         return false;
