@@ -98,7 +98,7 @@ static bool json_mantissa(const char **p, const char *end, struct json_decimal *
             zeros++;
             continue;
         }
-        for (zeros = d->n == 0 ? 0 : zeros; zeros > 0; zeros--)
+        for (; zeros > 0; zeros--)
             if (__builtin_mul_overflow(d->n, 10, &d->n))
                 return false;
         if (__builtin_mul_overflow(d->n, 10, &d->n) ||

@@ -1,8 +1,6 @@
 /* Request targets: path segments and query parameters. */
 #include "wire/uri.h"
 
-#include <inttypes.h>
-
 void uri_split(struct slice target, struct slice *path, struct slice *query)
 {
     const char *mark = target.n == 0 ? NULL : memchr(target.p, '?', target.n);
@@ -22,6 +20,17 @@ static int uri_hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The first malformed escape at or behind p, or NULL. */
+static const char *uri_malformed(const char *p, const char *end)
+{
+    while (p < end && (p = memchr(p, '%', (size_t)(end - p))) != NULL) {
+        if (end - p < 3 || uri_hex(p[1]) < 0 || uri_hex(p[2]) < 0)
+            return p;
+        p += 3;
+    }
+    return NULL;
+}
+
 bool uri_decode(struct slice in, bool plus_is_space, struct arena *arena, struct slice *out)
 {
     bool plain = true;
@@ -31,12 +40,12 @@ bool uri_decode(struct slice in, bool plus_is_space, struct arena *arena, struct
         *out = in;
         return true;
     }
+    if (uri_malformed(in.p, in.p + in.n) != NULL)
+        return false;
     char *to = arena_alloc(arena, in.n);
     size_t n = 0;
     for (size_t i = 0; i < in.n; i++) {
         if (in.p[i] == '%') {
-            if (in.n - i < 3 || uri_hex(in.p[i + 1]) < 0 || uri_hex(in.p[i + 2]) < 0)
-                return false;
             to[n++] = (char)(uri_hex(in.p[i + 1]) << 4 | uri_hex(in.p[i + 2]));
             i += 2;
         } else {
@@ -56,37 +65,47 @@ size_t uri_segments(struct slice path, struct slice *segments, size_t max)
     for (;;) {
         const char *slash = p < end ? memchr(p, '/', (size_t)(end - p)) : NULL;
         const char *stop = slash != NULL ? slash : end;
-        if (count <= max)
-            segments[count++] = (struct slice){p, (size_t)(stop - p)};
-        if (slash == NULL || count > max)
+        if (count == max)
+            return max + 1;
+        segments[count++] = (struct slice){p, (size_t)(stop - p)};
+        if (slash == NULL)
             return count;
         p = slash + 1;
     }
+}
+
+/* Takes the next name=value pair off the query; a pair without '=' has an empty value. */
+static bool uri_pair(const char **p, const char *end, struct slice *name, struct slice *value)
+{
+    if (*p >= end)
+        return false;
+    const char *amp = memchr(*p, '&', (size_t)(end - *p));
+    const char *stop = amp != NULL ? amp : end;
+    const char *equals = memchr(*p, '=', (size_t)(stop - *p));
+    *name = (struct slice){*p, (size_t)((equals != NULL ? equals : stop) - *p)};
+    *value = equals == NULL ? (struct slice){"", 0}
+                            : (struct slice){equals + 1, (size_t)(stop - equals - 1)};
+    *p = amp != NULL ? amp + 1 : end;
+    return true;
 }
 
 bool uri_param(struct slice query, const char *name, struct arena *arena, struct slice *value,
                bool *found, struct err *err)
 {
     const char *p = query.p, *end = query.p + query.n;
+    struct slice key, raw, last = {0};
     *found = false;
-    while (p < end) {
-        const char *amp = memchr(p, '&', (size_t)(end - p));
-        const char *stop = amp != NULL ? amp : end;
-        const char *equals = memchr(p, '=', (size_t)(stop - p));
-        struct slice key = {p, (size_t)((equals != NULL ? equals : stop) - p)};
-        struct slice raw = equals == NULL ? (struct slice){"", 0}
-                                          : (struct slice){equals + 1, (size_t)(stop - equals - 1)};
+    while (uri_pair(&p, end, &key, &raw)) {
         struct slice decoded;
-        if (!uri_decode(key, true, arena, &decoded))
-            return err_set(err, "malformed percent escape in the query string");
+        /* A malformed escape anywhere is refused: what the client meant is not known. */
+        if (!uri_decode(key, true, arena, &decoded) || uri_malformed(raw.p, raw.p + raw.n) != NULL)
+            return err_set(err, "query parameter %.*s: malformed percent escape", SLICE_ARGS(key));
         if (slice_is(decoded, name)) {
-            if (!uri_decode(raw, true, arena, value))
-                return err_set(err, "query parameter %s: malformed percent escape", name);
+            last = raw;
             *found = true;
         }
-        p = stop + 1;
     }
-    return true;
+    return !*found || uri_decode(last, true, arena, value);
 }
 
 /* Finds a short value without an arena of the caller's: it is copied out. */

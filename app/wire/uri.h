@@ -17,7 +17,7 @@ MUST_CHECK bool uri_decode(struct slice in, bool plus_is_space, struct arena *ar
                            struct slice *out);
 
 /* Splits a path into its still encoded segments: "/api/v1/pop" gives 3. Returns their number, at
- * most max + 1 (which means: too many). Empty segments count. */
+ * most max + 1 (which means: too many; max of them are written). Empty segments count. */
 size_t uri_segments(struct slice path, struct slice *segments, size_t max);
 
 /* Finds a query parameter; name and value are decoded. The last of several wins. False with err
