@@ -60,14 +60,14 @@ begin
                 v_results[v_index + 1] := v_head || ',"found":false,"key":' || to_json(v_op ->> 'key')::text || '}';
             end if;
         elsif v_op ->> 'op' = 'getMany' then
-            select * into v_page from queen.kv_many_v1(v_op ->> 'ns', v_op -> 'keys', c_budget - v_bytes, v_now);
+            select * into v_page from queen.kv_many_v1(v_op ->> 'ns', v_op -> 'keys', greatest(c_budget - v_bytes, 0), v_now);
             v_bytes := v_bytes + v_page.bytes;
             v_results[v_index + 1] := v_head || ',"rows":' || v_page.rows || ',"missing":' || v_page.missing
                 || ',"truncated":' || v_page.truncated || '}';
         elsif v_op ->> 'op' = 'getPrefix' then
             select * into v_page
             from queen.kv_page_v1(v_op ->> 'ns', v_op ->> 'prefix', v_op ->> 'after',
-                                  queen.kv_limit_v1(v_op -> 'limit'), c_budget - v_bytes,
+                                  queen.kv_limit_v1(v_op -> 'limit'), greatest(c_budget - v_bytes, 0),
                                   coalesce((v_op ->> 'keysOnly')::boolean, false), null, v_now);
             v_bytes := v_bytes + v_page.bytes;
             v_results[v_index + 1] := v_head || ',"rows":' || v_page.rows || ',"truncated":' || v_page.truncated

@@ -5,10 +5,9 @@
 --             p_limit         most rows
 --             p_budget        bytes of values: the row that crosses it is the last
 --             p_keys_only     values are left out and cost nothing
---             p_expired       show expired rows too
+--             p_expired       true: expired rows too; true and false: rows say whether they are
 --             p_now           expiry is judged by it
--- Returns:    rows as JSON members (kv_entry_text_v1) and, on request for expired ones, "expired";
---             whether more follow; the last key; bytes of values
+-- Returns:    rows as a JSON array (kv_entry_text_v1), whether more follow; the last key, bytes of values
 -- Algorithm:  one range of the primary key, read row by row up to the first key beyond the prefix: the
 --             planner cannot bound a range by a prefix that is a parameter.
 -- Tables:     kv (read)
@@ -34,7 +33,7 @@ begin
         order by k.key
     loop
         exit when not starts_with(v_row.key, p_prefix);
-        continue when not p_expired and v_row.expires_at <= p_now;
+        continue when p_expired is not true and v_row.expires_at <= p_now;
         if v_count = p_limit or bytes > p_budget then
             truncated := true;
             exit;

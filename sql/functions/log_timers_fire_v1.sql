@@ -96,7 +96,7 @@ begin
     group by u.queue, u.partition;
     return query
     select null::text, null::text, coalesce(cardinality(v_fired_queues), 0)::bigint,
-           (select greatest(ceil(extract(epoch from min(t.visible_at) - clock_timestamp()) * 1000000), 0)::bigint
-            from queen.log_timers t);
+           (select greatest(ceil(extract(epoch from t.visible_at - clock_timestamp()) * 1000000), 0)::bigint
+            from queen.log_timers t order by t.visible_at limit 1);
 end
 $$;

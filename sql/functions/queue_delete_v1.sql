@@ -4,9 +4,9 @@
 -- Returns:    whether it existed; timers go also when it did not, lest they create it again
 -- Tables:     queues, log_partitions, log_consumers, log_segments, log_txns, log_dlq,
 --             consumer_groups_metadata, log_timers (delete)
--- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is created meanwhile), its log_partitions FOR
---             UPDATE ascending by id, its log_consumers FOR UPDATE ascending by (partition_id,
---             consumer_group).
+-- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is
+--             created meanwhile), its log_partitions FOR UPDATE ascending by id, its log_consumers FOR
+--             UPDATE ascending by (partition_id, consumer_group).
 create or replace function queen.queue_delete_v1(p_queue text)
 returns boolean
 language plpgsql
