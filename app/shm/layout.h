@@ -10,13 +10,14 @@
 /* "QUEENSHM": stored last when a segment is made, so a half-made one has 0 here. */
 #define SHM_MAGIC UINT64_C(0x515545454e53484d)
 /* Raise it with every change of a struct in the segment. */
-#define SHM_LAYOUT_VERSION 1u
+#define SHM_LAYOUT_VERSION 2u
 
 #define SHM_ALIGN 128u /* two cache lines: the processor fetches them in pairs */
 
 enum {
     SHM_SPECIAL_SLOTS = 2, /* behind the workers' slots: the flusher's and the keeper's */
     REGISTRY_SHARDS = 64,
+    DEDUP_SHARDS = 64,
 };
 
 struct slot_cell {
@@ -48,6 +49,7 @@ struct shm_geometry {
     uint32_t counters; /* number of them: counters.def may grow without a new layout version */
     uint32_t worker_slots;
     uint32_t registry_mb;
+    uint32_t dedup_mb;
 };
 
 struct shm_header {
@@ -65,11 +67,18 @@ struct shm {
     char *registry;         /* REGISTRY_SHARDS shards of shard_size bytes */
     size_t shard_size;      /* bytes, multiple of SHM_ALIGN */
     uint32_t shard_entries; /* entries of one shard */
+    char *dedup;            /* DEDUP_SHARDS shards of dedup_shard_size bytes, then the prints */
+    size_t dedup_shard_size;
+    uint32_t dedup_partitions; /* of one shard */
+    uint32_t dedup_prints;     /* of one generation */
 };
 
 /* Fills fresh, zeroed memory. */
 void slots_init(struct shm *shm);
 void registry_init(struct shm *shm);
+void dedup_init(struct shm *shm);
+/* Divides that many bytes: sets the dedup_ fields of the view but for the address. */
+void dedup_plan(struct shm *shm, size_t bytes);
 /* How many entries fit into a shard of that many bytes. */
 uint32_t registry_shard_entries(size_t shard_size);
 

@@ -72,6 +72,7 @@ static struct shm_geometry shm_geometry_of(const struct settings *settings)
         .counters = (uint32_t)(sizeof(struct slot_counters) / sizeof(_Atomic uint64_t)),
         .worker_slots = (uint32_t)settings->worker_slots,
         .registry_mb = (uint32_t)settings->ack_registry_mb,
+        .dedup_mb = (uint32_t)settings->dedup_cache_mb,
     };
 }
 
@@ -85,10 +86,13 @@ static void shm_plan(struct shm *shm, const struct shm_geometry *g)
     shm->worker_slots = g->worker_slots;
     shm->shard_size = ((size_t)g->registry_mb << 20) / REGISTRY_SHARDS;
     shm->shard_entries = registry_shard_entries(shm->shard_size);
-    shm->size = registry_at + shm->shard_size * REGISTRY_SHARDS;
+    size_t dedup_at = shm_align(registry_at + shm->shard_size * REGISTRY_SHARDS);
+    dedup_plan(shm, (size_t)g->dedup_mb << 20);
+    shm->size = dedup_at + ((size_t)g->dedup_mb << 20);
     if (shm->header != NULL) {
         shm->slots = (struct slot_table *)(void *)((char *)shm->header + slots_at);
         shm->registry = (char *)shm->header + registry_at;
+        shm->dedup = (char *)shm->header + dedup_at;
     }
 }
 
@@ -129,6 +133,7 @@ static bool shm_make(struct shm *shm, const struct shm_identity *id, const struc
     memcpy(shm->header->run_dir, id->run_dir, sizeof id->run_dir);
     slots_init(shm);
     registry_init(shm);
+    dedup_init(shm);
     atomic_store_explicit(&shm->header->magic, SHM_MAGIC, memory_order_release);
     return true;
 }
@@ -153,6 +158,8 @@ static bool shm_judge(const struct shm_header *header, const struct shm_identity
         return shm_differs(err, "QUEEN_WORKER_SLOTS", there->worker_slots, here->worker_slots);
     if (there->registry_mb != here->registry_mb)
         return shm_differs(err, "QUEEN_ACK_REGISTRY_MB", there->registry_mb, here->registry_mb);
+    if (there->dedup_mb != here->dedup_mb)
+        return shm_differs(err, "QUEEN_DEDUP_CACHE_MB", there->dedup_mb, here->dedup_mb);
     if (strncmp(header->run_dir, id->run_dir, sizeof header->run_dir) != 0)
         return err_set(err, "it belongs to the run directory %.200s", header->run_dir);
     return true;

@@ -4,6 +4,7 @@
 #include "base/logger.h"
 #include "pg/result.h"
 #include "pg/retry.h"
+#include "shm/dedup.h"
 #include "worker/wake.h"
 
 #include <stdlib.h>
@@ -11,10 +12,10 @@
 static const struct pg_statement push_statement = {
     .name = "push",
     .sql = "select ordinal, status, base_offset, dup_index, dup_offset, partition_id"
-           " from queen.log_push_multi_v1($1, $2, $3, $4, $5, $6, $7, $8)",
-    .param_count = 8,
+           " from queen.log_push_multi_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    .param_count = 10,
     .types = {PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_BYTEA_ARRAY, PG_INT8_ARRAY,
-              PG_BYTEA_ARRAY, PG_UUID, PG_BOOL}};
+              PG_BYTEA_ARRAY, PG_UUID, PG_BOOL, PG_INT8_ARRAY, PG_UUID_ARRAY}};
 enum { PUSH_ORDINAL, PUSH_STATUS, PUSH_BASE, PUSH_DUP_INDEX, PUSH_DUP_OFFSET, PUSH_PARTITION_ID };
 enum { VERDICT_QUEUED = 1, VERDICT_DUPLICATE = 2 };
 
@@ -78,17 +79,31 @@ static void push_build_blobs(struct push_flush *flush, struct pg_params *params)
     buf_free(&blob);
 }
 
-static void push_build_hashes(const struct push_flush *flush, struct pg_params *params)
+/* The hashes of a segment, one after the other, in the scratch buffer. */
+static struct slice push_segment_hashes(const struct push_segment *s, struct buf *hashes)
 {
+    buf_clear(hashes);
+    buf_reserve(hashes, s->count * TXN_HASH_SIZE);
+    for (size_t k = 0; k < s->count; k++)
+        buf_put(hashes, s->items[k]->hash.bytes, TXN_HASH_SIZE);
+    return buf_slice(hashes);
+}
+
+/* Parameters 4 and, for later, what this host can vouch for. */
+static void push_build_hashes(const struct push_flush *flush, struct pg_params *params,
+                              struct dedup_vouch *vouches)
+{
+    struct worker *w = flush->w;
     struct buf hashes = {0};
     pg_array_begin(params, PG_BYTEA);
     for (size_t i = 0; i < flush->count; i++) {
         const struct push_segment *s = flush->segments[i];
-        buf_clear(&hashes);
-        buf_reserve(&hashes, s->count * TXN_HASH_SIZE);
-        for (size_t k = 0; k < s->count; k++)
-            buf_put(&hashes, s->items[k]->hash.bytes, TXN_HASH_SIZE);
-        pg_array_bytes(params, buf_slice(&hashes));
+        struct slice bytes = push_segment_hashes(s, &hashes);
+        pg_array_bytes(params, bytes);
+        vouches[i] = (struct dedup_vouch){.from = 0, .upto = -1};
+        if (w->settings.dedup_cache)
+            vouches[i] = dedup_ask(w->shm, s->partition->queue, s->partition->partition,
+                                   (const struct txn_hash *)(const void *)bytes.p, s->count);
     }
     pg_array_end(params);
     buf_free(&hashes);
@@ -97,6 +112,7 @@ static void push_build_hashes(const struct push_flush *flush, struct pg_params *
 static void push_flush_build(struct pg_job *job, struct pg_params *params)
 {
     struct push_flush *flush = TABLE_OWNER(job, struct push_flush, job);
+    struct dedup_vouch vouches[FLUSH_MAX_SEGMENTS];
     pg_array_begin(params, PG_TEXT);
     for (size_t i = 0; i < flush->count; i++)
         pg_array_bytes(params, flush->segments[i]->partition->queue);
@@ -109,14 +125,36 @@ static void push_flush_build(struct pg_job *job, struct pg_params *params)
     for (size_t i = 0; i < flush->count; i++)
         pg_array_int4(params, (int32_t)flush->segments[i]->count);
     pg_array_end(params);
-    push_build_hashes(flush, params);
+    push_build_hashes(flush, params, vouches);
     pg_array_begin(params, PG_INT8);
     for (size_t i = 0; i < flush->count; i++)
-        pg_array_int8(params, -1); /* nothing is vouched for: SQL probes the whole window */
+        pg_array_int8(params, vouches[i].upto);
     pg_array_end(params);
     push_build_blobs(flush, params);
     pg_param_uuid(params, &flush->request_id);
     pg_param_bool(params, flush->retry);
+    pg_array_begin(params, PG_INT8);
+    for (size_t i = 0; i < flush->count; i++)
+        pg_array_int8(params, vouches[i].from);
+    pg_array_end(params);
+    pg_array_begin(params, PG_UUID);
+    for (size_t i = 0; i < flush->count; i++)
+        pg_array_uuid(params, &vouches[i].partition_id);
+    pg_array_end(params);
+}
+
+/* Remembers what was committed, so that the next push need not look for it in SQL. */
+static void push_note(struct worker *w, const struct push_segment *s, const PGresult *r, int row)
+{
+    struct buf hashes = {0};
+    struct uuid id = pg_get_uuid(r, row, PUSH_PARTITION_ID);
+    if (!w->settings.dedup_cache)
+        return;
+    struct slice bytes = push_segment_hashes(s, &hashes);
+    dedup_note(w->shm, s->partition->queue, s->partition->partition, &id,
+               pg_get_int8(r, row, PUSH_BASE), (const struct txn_hash *)(const void *)bytes.p,
+               s->count);
+    buf_free(&hashes);
 }
 
 /* The duplicates of one segment: their original message ids are read from the log. */
@@ -235,6 +273,7 @@ static void push_flush_verdicts(struct push_flush *flush, const PGresult *r)
             continue;
         }
         WORKER_COUNT(w, push_segments, 1);
+        push_note(w, s, r, row);
         wake_send(w, table_hash(s->partition->queue, (struct slice){0}),
                   table_hash(s->partition->partition, (struct slice){0}), 0);
         for (size_t k = 0; k < s->count; k++)
