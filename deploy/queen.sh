@@ -116,6 +116,7 @@ start_programs() {
     start_component keeper TERM "$RUN/bin/queen-keeper"
     # multiwatch starts a worker anew when it ends, without a pause and, by default, three times only:
     # hence the number and the pause. Workers end when multiwatch dies.
+    # shellcheck disable=SC2016
     start_component worker TERM spawn-fcgi -n -s "$RUN/worker.sock" -M 0660 -b 4096 -- \
         "$(command -v multiwatch)" -f "$QUEEN_WORKERS" -s TERM -r 1000000000 -- \
         /bin/sh -c 'sleep 0.2; exec setpriv --pdeathsig TERM -- "$0"' "$RUN/bin/queen-worker"
