@@ -27,11 +27,13 @@ int txn_hash_compare(const void *a, const void *b)
 
 struct txn_hash txn_hash_fingerprint(struct txn_hash *hashes, size_t count, size_t *distinct)
 {
-    qsort(hashes, count, sizeof *hashes, txn_hash_compare);
     size_t n = 0;
+    if (count > 1)
+        qsort(hashes, count, sizeof *hashes, txn_hash_compare);
     for (size_t i = 0; i < count; i++)
         if (n == 0 || memcmp(&hashes[n - 1], &hashes[i], sizeof *hashes) != 0)
             hashes[n++] = hashes[i];
     *distinct = n;
-    return txn_hash_canonical(XXH3_128bits_withSeed(hashes, n * sizeof *hashes, n));
+    return txn_hash_canonical(
+        XXH3_128bits_withSeed(n > 0 ? (const void *)hashes : "", n * sizeof *hashes, n));
 }
