@@ -33,7 +33,7 @@ help:
 	@echo 'make up / down    the same in the background / stop it; make status'
 	@echo 'make test         all tests, one after another'
 	@echo '  unit, unit-sanitize, test-sql, test-deploy, test-e2e, test-chaos: each alone'
-	@echo 'make bench-smoke  a ten-second run, one line of figures'
+	@echo 'make bench-smoke  a ten-second run, one line of figures; make bench: all scenarios, to docs/performance.md'
 	@echo 'make all          build only'
 	@echo 'make deps         install what is missing (root), or say what is missing'
 	@echo 'make lint         formatting, cppcheck, shellcheck'
@@ -124,13 +124,18 @@ test-chaos: all
 	node --test --test-reporter=spec $(sort $(wildcard tests/chaos/*.test.mjs))
 
 # The load generator and what it measures; docs/performance.md.
-BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/*.c))
+BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bench/null_worker.c,$(wildcard tests/bench/*.c)))
 $(BUILD)/bin/loadgen: $(BENCH_OBJ) $(BUILD)/libqueen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-.PHONY: bench-smoke
+$(BUILD)/bin/null-worker: $(BUILD)/tests/bench/null_worker.o $(BUILD)/libqueen.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+.PHONY: bench-smoke bench
 bench-smoke: all $(BUILD)/bin/loadgen
 	node tests/bench/smoke.mjs
+bench: all $(BUILD)/bin/loadgen $(BUILD)/bin/null-worker
+	node tests/bench/bench.mjs
 
 .PHONY: docs
 docs: all

@@ -5,13 +5,14 @@
 #include "client.h"
 #include "histogram.h"
 
-enum bench_step { STEP_PUSH, STEP_POP, STEP_ACK, STEP_DELIVERY, STEP_COUNT };
+enum bench_step { STEP_GET, STEP_PUSH, STEP_POP, STEP_ACK, STEP_DELIVERY, STEP_COUNT };
 
 struct bench {
     struct loop *loop;
     struct sockaddr_in address;
     /* Options. */
-    const char *scenario, *prefix; /* of queue names: unique per run */
+    const char *scenario, *target;
+    const char *prefix; /* of queue names: unique per run */
     int connections, batch, messages, payload_bytes, queues, partitions, seconds;
     double rate; /* messages a second over all producers; 0 = closed loop */
     bool quiet;
@@ -40,6 +41,7 @@ struct scenario {
     const char *help;
     void (*start)(struct bench *b);
 };
-extern const struct scenario scenario_push, scenario_cycle, scenario_drain, scenario_park;
+extern const struct scenario scenario_get, scenario_push, scenario_cycle, scenario_drain,
+    scenario_park;
 
 #endif

@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const struct scenario *const scenarios[] = {&scenario_push, &scenario_cycle, &scenario_drain,
-                                                   &scenario_park};
-static const char *const steps[STEP_COUNT] = {"push", "pop", "ack", "delivery"};
+static const struct scenario *const scenarios[] = {&scenario_get, &scenario_push, &scenario_cycle,
+                                                   &scenario_drain, &scenario_park};
+static const char *const steps[STEP_COUNT] = {"get", "push", "pop", "ack", "delivery"};
 
 static _Noreturn void usage(void)
 {
@@ -28,6 +28,7 @@ static _Noreturn void usage(void)
                     "  --rate R          messages a second, open loop; 0 = closed loop (0)\n"
                     "  --seconds S       measured time (10), after --warmup S (1)\n"
                     "  --prefix P        queue names are P-<n> (unique)\n"
+                    "  --target PATH     of get (/status)\n"
                     "  --cpu N           pin to this core\n"
                     "scenarios:\n");
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
@@ -57,7 +58,8 @@ enum {
     OPT_SECONDS,
     OPT_WARMUP,
     OPT_PREFIX,
-    OPT_CPU
+    OPT_CPU,
+    OPT_TARGET
 };
 
 struct options {
@@ -80,6 +82,7 @@ static void parse(struct options *o, int argc, char **argv)
                                           {"warmup", 1, NULL, OPT_WARMUP},
                                           {"prefix", 1, NULL, OPT_PREFIX},
                                           {"cpu", 1, NULL, OPT_CPU},
+                                          {"target", 1, NULL, OPT_TARGET},
                                           {NULL, 0, NULL, 0}};
     struct bench *b = o->b;
     for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
@@ -119,6 +122,9 @@ static void parse(struct options *o, int argc, char **argv)
             break;
         case OPT_PREFIX:
             b->prefix = optarg;
+            break;
+        case OPT_TARGET:
+            b->target = optarg;
             break;
         case OPT_CPU:
             o->cpu = atoi(optarg);
@@ -182,6 +188,7 @@ int main(int argc, char **argv)
     struct options o = {.b = b, .port = 6632, .warmup = 1, .cpu = -1, .payload = 100};
     (void)snprintf(unique, sizeof unique, "b%llx", (unsigned long long)clock_wall_us());
     b->prefix = unique;
+    b->target = "/status";
     b->connections = 64;
     b->messages = b->queues = b->partitions = 1;
     b->batch = 100;
