@@ -130,9 +130,10 @@ bool acceptor_start(struct acceptor *a, struct fcgi_server *server, size_t max, 
 void acceptor_stop(struct acceptor *a)
 {
     atomic_store(&a->stopping, true);
+    if (!a->running)
+        return;
     (void)eventfd_write(a->wake_fd, 1);
-    if (a->running)
-        acceptor_watch(&a->watch);
+    acceptor_watch(&a->watch);
 }
 
 bool acceptor_stopped(struct acceptor *a)
@@ -153,11 +154,13 @@ void acceptor_close(struct acceptor *a)
         (void)nanosleep(&nap, NULL);
         acceptor_watch(&a->watch);
     }
-    (void)close(a->wake_fd);
+    if (a->wake_fd >= 0)
+        (void)close(a->wake_fd);
+    a->wake_fd = -1;
 }
 
 void acceptor_closed_one(struct acceptor *a)
 {
-    if (atomic_fetch_sub(&a->connections, 1) >= a->max)
+    if (atomic_fetch_sub(&a->connections, 1) >= a->max && a->running)
         (void)eventfd_write(a->wake_fd, 1);
 }

@@ -12,9 +12,9 @@ struct fcgi_server;
 struct acceptor {
     struct fcgi_server *server;
     pthread_t thread;
-    bool running;              /* engine: started and not yet joined */
-    int wake_fd;               /* eventfd: stop, or a connection was closed while at the limit */
-    size_t max;                /* connections */
+    bool running; /* engine: started and not yet joined */
+    int wake_fd;  /* eventfd: stop, or a connection was closed while at the limit; -1 = none */
+    size_t max;   /* connections */
     atomic_size_t connections; /* open ones, counted by whoever opens and closes them */
     atomic_bool stopping, ended;
     /* When the current FCGX_Accept_r began (clock_mono_ms), 0 = none: it waits for a peer only. */
@@ -30,7 +30,7 @@ MUST_CHECK bool acceptor_start(struct acceptor *a, struct fcgi_server *server, s
 void acceptor_stop(struct acceptor *a);
 /* Engine: joins the thread if it has ended. */
 bool acceptor_stopped(struct acceptor *a);
-/* Stops and waits. */
+/* Stops and waits; also of one that was never started. */
 void acceptor_close(struct acceptor *a);
 
 /* Engine: a connection was closed. */

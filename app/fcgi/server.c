@@ -113,6 +113,7 @@ bool fcgi_server_start(struct loop *loop, const struct fcgi_server_config *confi
     s->loop = loop;
     s->config = *config;
     s->drained_task.run = fcgi_server_report_drained;
+    s->acceptor.wake_fd = -1;
     TAILQ_INIT(&s->connections);
     body_memory_open(&s->memory, loop, config->max_body_memory, channel_read_body);
     if (!handover_open(&s->handover, loop, fcgi_server_arrived, err)) {

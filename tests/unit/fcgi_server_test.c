@@ -128,18 +128,20 @@ static void a_slow_request_holds_nobody_up(void **state)
     int fd = fixture_connect(f.socket);
     ask_on(fd, "/null", NULL, 0);
     assert_answer(wire_answer(fd), 200, "{}");
-    /* Up to the middle of PARAMS, of the body, and before the last record. */
-    const size_t cuts[] = {40, out.n - 10, out.n - 4, out.n};
-    size_t at = 0;
-    for (size_t i = 0; i < 4; i++) {
-        assert_true(wire_send_part(fd, out.p + at, cuts[i] - at));
-        at = cuts[i];
-        for (int k = 0; k < 20; k++) {
-            ask_on(other, "/echo", "x", 1);
-            assert_answer(wire_answer(other), 200, "x");
+    /* In the middle of PARAMS, at their end, in the middle of the body, before the last record. */
+    const size_t cuts[] = {40, out.n - 22, out.n - 10, out.n - 4, out.n};
+    for (size_t first = 0; first < 4; first++) {
+        size_t at = 0;
+        for (size_t i = first; i < 5; i++) {
+            assert_true(wire_send_part(fd, out.p + at, cuts[i] - at));
+            at = cuts[i];
+            for (int k = 0; k < 20; k++) {
+                ask_on(other, "/echo", "x", 1);
+                assert_answer(wire_answer(other), 200, "x");
+            }
         }
+        assert_answer(wire_answer(fd), 200, "abcdef");
     }
-    assert_answer(wire_answer(fd), 200, "abcdef");
     buf_free(&out);
     (void)close(fd);
     (void)close(other);
