@@ -28,6 +28,7 @@ check_settings() {
     [[ $QUEEN_WORKERS =~ ^[0-9]{1,3}$ && $QUEEN_WORKERS -ge 1 && $QUEEN_WORKERS -le ${QUEEN_WORKER_SLOTS:-64} ]] ||
         die "QUEEN_WORKERS=$QUEEN_WORKERS: a number from 1 to ${QUEEN_WORKER_SLOTS:-64} (QUEEN_WORKER_SLOTS) is needed"
     [[ $QUEEN_BIND =~ ^[0-9a-zA-Z.:]*$ ]] || die "QUEEN_BIND=$QUEEN_BIND: an address is needed"
+    [[ ${QUEEN_FRONT_MAX_REQUESTS:-1} =~ ^[1-9][0-9]{0,6}$ ]] || die "QUEEN_FRONT_MAX_REQUESTS=$QUEEN_FRONT_MAX_REQUESTS: a number is needed"
     local program
     for program in queen-worker queen-flusher queen-keeper queenctl; do
         [ -x "$build/bin/$program" ] || die "$build/bin/$program is missing: run make first"
@@ -105,7 +106,7 @@ render_nginx() {
     [[ $option == *--without-http_scgi_module* ]] || features+=(SCGI)
     sed -e "$(printf 's/^@%s?//;' "${features[@]}" NONE)" -e '/^@[A-Z0-9]*?/d' \
         -e "s|@RUN@|$RUN|g; s|@PORT@|$QUEEN_PORT|g; s|@LISTEN@|$listen|g; s|@NOFILE@|$nofile|g; s|@CONNECTIONS@|$connections|g" \
-        -e "s|@REQUESTS@|$((connections * $(nproc) * 3 / 8))|g; s|@MAX_BODY@|${QUEEN_MAX_BODY_BYTES:-67108864}|g" \
+        -e "s|@REQUESTS@|${QUEEN_FRONT_MAX_REQUESTS:-$((connections * $(nproc) * 3 / 8))}|g; s|@MAX_BODY@|${QUEEN_MAX_BODY_BYTES:-67108864}|g" \
         -e "s|@READ_TIMEOUT@|$((${QUEEN_POP_MAX_TIMEOUT_MS:-300000} / 1000 + 30))|g" \
         "$checkout/nginx/nginx.conf.template" | as_user tee "$RUN/nginx.conf" >/dev/null
     as_user nginx -t -q -e stderr -p "$RUN" -c "$RUN/nginx.conf" -g 'daemon off;' || die "nginx refuses $RUN/nginx.conf"
@@ -175,8 +176,11 @@ start() {
     if ! "$RUN/bin/queenctl" migrate >"$RUN/log/migrate.log" 2>&1; then
         cat "$RUN/log/migrate.log" >&2
         stop
-        die "queenctl migrate failed${private:- on QUEEN_DATABASE_URL}"
+        [ -n "$private" ] || die "queenctl migrate failed on the database that QUEEN_DATABASE_URL names"
+        die "queenctl migrate failed"
     fi
+    # Nothing runs: what a killed instance left may have another geometry.
+    "$RUN/bin/queenctl" shm-remove --force
     start_programs
     local tenths=600
     until healthy; do
@@ -212,7 +216,7 @@ stop() {
     stop_end keeper 10
     "$here/private-postgres.sh" stop "$place"
     if [ -x "$RUN/bin/queenctl" ] && [ -r "$RUN/environment" ]; then
-        "$RUN/bin/queenctl" shm-remove || true
+        "$RUN/bin/queenctl" shm-remove --force || true
     fi
     rm -f "$RUN/worker.sock" "$RUN"/*.fifo "$RUN/nginx.pid"
 }

@@ -83,3 +83,23 @@ describe('the front end without workers', () => {
         assert.equal(typeof answer.json().error, 'string');
     });
 });
+
+describe('the front end with too many requests', () => {
+    it('more than the limit at a time: 429 with Retry-After; room again when some have ended', { timeout: 60000 }, async () => {
+        const instance = await startInstance({ workers: 1, env: { QUEEN_FRONT_MAX_REQUESTS: '10' } });
+        const client = new Client(instance.url);
+        try {
+            const answers = await Promise.all(Array.from({ length: 16 }, () => client.pop('crowd', { wait: true, timeout: 2000 })));
+            const refused = answers.filter((a) => a.status === 429);
+            assert.deepEqual(answers.map((a) => a.status).sort(), [...Array(10).fill(204), ...Array(6).fill(429)]);
+            for (const answer of refused) {
+                assert.equal(answer.body.toString(), '{"error":"overloaded","code":"overloaded"}');
+                assert.match(answer.headers['retry-after'], /^[1-5]$/);
+            }
+            assert.equal((await client.push([{ queue: 'crowd', payload: 1 }])).status, 201);
+        } finally {
+            client.close();
+            await instance.stop();
+        }
+    });
+});

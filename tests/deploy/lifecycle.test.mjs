@@ -46,9 +46,9 @@ function processes(runDir) {
     return found;
 }
 
-/* What an instance may leave outside its directory. */
-function sharedMemory() {
-    return fs.readdirSync('/dev/shm').filter((f) => f.startsWith('queen.')).sort();
+/* The file of an instance's shared memory: what its worker has mapped. */
+function sharedMemory(instance) {
+    return fs.readFileSync(`/proc/${instance.pids().worker[0]}/maps`, 'utf8').match(/\/dev\/shm\/queen\.\S+/)[0];
 }
 
 function killAll(pids) {
@@ -90,19 +90,21 @@ describe('life of an instance', () => {
     });
 
     it('two instances side by side; each has its own shared memory and takes only its own down', { timeout: 120000 }, async () => {
-        const before = sharedMemory();
         const [a, b] = await Promise.all([startInstance({ workers: 1 }), startInstance({ workers: 1 })]);
+        const memory = [];
         try {
             assert.deepEqual([await status(a.url), await status(b.url)], [200, 200]);
-            assert.equal(sharedMemory().filter((f) => !before.includes(f)).length, 2);
+            memory.push(sharedMemory(a), sharedMemory(b));
+            assert.notEqual(memory[0], memory[1]);
             const pids = b.pids();
             await a.down();
             assert.deepEqual(b.pids(), pids);
             assert.equal(await status(b.url), 200);
+            assert.deepEqual(memory.map((f) => fs.existsSync(f)), [false, true]);
         } finally {
             await Promise.all([a.stop(), b.stop()]);
         }
-        assert.deepEqual(sharedMemory().filter((f) => !before.includes(f)), []);
+        assert.deepEqual(memory.filter((f) => fs.existsSync(f)), []);
     });
 
     it('a port in use is an error before anything is started', { timeout: 60000 }, async () => {
@@ -143,6 +145,7 @@ describe('life of an instance', () => {
             for (const next of ['up', 'down']) {
                 killAll(processes(instance.runDir));
                 await until(() => processes(instance.runDir).length === 0, 'everything is dead');
+                instance.env.QUEEN_ACK_REGISTRY_MB = '2'; // what was left in shared memory has another size
                 await instance[next]();
                 if (next === 'up') assert.equal(await status(instance.url), 200);
             }
