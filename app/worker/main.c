@@ -142,7 +142,8 @@ static bool worker_start(struct worker_process *p, struct err *err)
     return true;
 }
 
-/* SIGTERM and SIGINT arrive through the loop. They are blocked before any thread exists, so that
+/* SIGTERM, SIGINT and SIGQUIT arrive through the loop; the last one because Debian 12's multiwatch
+ * sends it when it is told to send TERM. They are blocked before any thread exists, so that
  * none of them takes one. */
 static int worker_block_signals(void)
 {
@@ -150,6 +151,7 @@ static int worker_block_signals(void)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGQUIT);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -59,4 +59,29 @@ describe('graceful stop of workers', () => {
         }
         t.diagnostic(JSON.stringify(await load.finish()));
     });
+
+    it('down under load: parked polls get 204, no answer is an error, what got its 201 is stored', { timeout: 60000 }, async () => {
+        const queue = 'graceful-down';
+        const polls = Array.from({ length: 10 }, () => client.pop('graceful-idle', { wait: true, timeout: 50000 }));
+        await until(async () => (await parked()) >= 10, 'the polls are parked');
+        const statuses = [];
+        let going = true;
+        const pushers = Array.from({ length: 10 }, async (_, n) => {
+            while (going) {
+                // Connections that are refused or reset are what a stopped server looks like.
+                const answer = await client.push([{ queue, partition: `p${n}`, payload: 1 }]).catch(() => null);
+                if (answer) statuses.push(answer.status);
+                else await sleep(10);
+            }
+        });
+        await until(() => statuses.length > 100, 'the load runs');
+        await instance.down();
+        going = false;
+        await Promise.all(pushers);
+        assert.deepEqual((await Promise.all(polls)).map((a) => a.status), Array(10).fill(204));
+        assert.deepEqual([...new Set(statuses)], [201]);
+        await instance.up();
+        const stored = await instance.psql(`select sum(last_offset + 1) from queen.log_partitions p join queen.queues q on q.id = p.queue_id where q.name = '${queue}'`);
+        assert.equal(Number(stored), statuses.length);
+    });
 });
