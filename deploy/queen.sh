@@ -115,7 +115,8 @@ render_nginx() {
 start_programs() {
     start_component flusher TERM "$RUN/bin/queen-flusher"
     start_component keeper TERM "$RUN/bin/queen-keeper"
-    # multiwatch starts a worker anew when it ends, without a pause and, by default, three times only:
+    # multiwatch sends QUIT for "-s TERM" in Debian 12 (its names are off by one); workers take both.
+    # It starts a worker anew when it ends, without a pause and, by default, three times only:
     # hence the number and the pause. Workers end when multiwatch dies.
     # shellcheck disable=SC2016
     start_component worker TERM spawn-fcgi -n -s "$RUN/worker.sock" -M 0660 -b 4096 -- \
