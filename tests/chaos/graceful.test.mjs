@@ -82,6 +82,7 @@ describe('graceful stop of workers', () => {
         assert.deepEqual([...new Set(statuses)], [201]);
         await instance.up();
         const stored = await instance.psql(`select sum(last_offset + 1) from queen.log_partitions p join queen.queues q on q.id = p.queue_id where q.name = '${queue}'`);
-        assert.equal(Number(stored), statuses.length);
+        // A push whose connection was reset may be stored too.
+        assert.ok(Number(stored) >= statuses.length, `${stored} stored, ${statuses.length} answered`);
     });
 });
