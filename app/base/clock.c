@@ -43,10 +43,13 @@ void clock_iso_utc(int64_t wall_us, char out[CLOCK_ISO_SIZE])
         us += 1000000;
         s--;
     }
-    if (s < min_s)
+    if (s < min_s) {
         s = min_s;
-    if (s > max_s)
+        us = 0;
+    } else if (s > max_s) {
         s = max_s;
+        us = 999999;
+    }
     time_t t = (time_t)s;
     struct tm tm;
     (void)gmtime_r(&t, &tm);

@@ -8,12 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A text that was cut may end inside a UTF-8 sequence: drops what is left of it. */
+static void err_cut(char *text, int wanted, size_t size)
+{
+    if (wanted < 0 || (size_t)wanted < size)
+        return;
+    size_t n = size - 1, start = n;
+    while (start > 0 && n - start < 3 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
+        start--;
+    if (start == 0)
+        return;
+    unsigned char lead = (unsigned char)text[start - 1];
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    if (length > n - start + 1)
+        text[start - 1] = '\0';
+}
+
 bool err_set(struct err *err, const char *fmt, ...)
 {
     if (err != NULL) {
         va_list ap;
         va_start(ap, fmt);
-        (void)vsnprintf(err->text, sizeof err->text, fmt, ap);
+        err_cut(err->text, vsnprintf(err->text, sizeof err->text, fmt, ap), sizeof err->text);
         va_end(ap);
     }
     return false;
@@ -30,7 +46,8 @@ bool err_prefix(struct err *err, const char *fmt, ...)
     (void)vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
     size_t used = strlen(err->text);
-    (void)snprintf(err->text + used, sizeof err->text - used, ": %s", old);
+    int wanted = snprintf(err->text + used, sizeof err->text - used, ": %s", old);
+    err_cut(err->text, wanted + (int)used, sizeof err->text);
     return false;
 }
 

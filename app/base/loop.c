@@ -21,7 +21,7 @@ struct loop {
     uint32_t generation;
     struct loop_timer **heap; /* heap[0] is the earliest */
     size_t heap_count, heap_cap;
-    TAILQ_HEAD(, loop_task) tasks;
+    TAILQ_HEAD(loop_tasks, loop_task) tasks;
 };
 
 struct loop *loop_new(void)

@@ -1,5 +1,6 @@
 /* Frames: exact layout, round trips, and refusal of everything that is no frame. Bytes are read
  * from heap copies of their exact size, so that the address sanitizer sees a read outside. */
+#include "died.h"
 #include "log/frame.h"
 
 #include <setjmp.h>
@@ -9,12 +10,8 @@
 
 #include <cmocka.h>
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static uint64_t random_state = 20261201;
 
@@ -263,31 +260,26 @@ static void random_bytes_never_lead_outside(void **state)
     buf_free(&out);
 }
 
-static void too_long_an_id_dies(void **state)
+static char long_id[FRAME_MAX_TRANSACTION_ID + 1];
+
+static void append_long_transaction_id(void)
 {
-    static char id[FRAME_MAX_TRANSACTION_ID + 1];
+    struct buf out = {0};
+    frame_append(&out, &(struct frame){.transaction_id = {long_id, sizeof long_id}});
+}
+
+static void append_long_producer(void)
+{
+    struct buf out = {0};
+    frame_append(
+        &out, &(struct frame){.flags = FRAME_PRODUCER, .producer_sub = {long_id, sizeof long_id}});
+}
+
+static void lengths_that_do_not_fit_die(void **state)
+{
     (void)state;
-    for (int producer = 0; producer < 2; producer++) {
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            const struct rlimit none = {0, 0};
-            struct slice text = {id, sizeof id};
-            struct frame f = {.flags = FRAME_PRODUCER};
-            struct buf out = {0};
-            if (producer)
-                f.producer_sub = text;
-            else
-                f.transaction_id = text;
-            (void)setrlimit(RLIMIT_CORE, &none);
-            (void)close(STDERR_FILENO);
-            frame_append(&out, &f);
-            _exit(0);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    }
+    assert_true(died_in(append_long_transaction_id));
+    assert_true(died_in(append_long_producer));
 }
 
 int main(void)
@@ -300,7 +292,7 @@ int main(void)
         cmocka_unit_test(lengths_that_lie_are_refused),
         cmocka_unit_test(the_position_is_checked),
         cmocka_unit_test(random_bytes_never_lead_outside),
-        cmocka_unit_test(too_long_an_id_dies),
+        cmocka_unit_test(lengths_that_do_not_fit_die),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
