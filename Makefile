@@ -50,10 +50,11 @@ endef
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$p)))
 
 # The SQL is compiled into queenctl. The directories are named too: a removed file changes them.
+# A name of its own for what is being written: two makes in one checkout may do it at once.
 SQL_FILES := $(sort $(wildcard sql/migrations/*.sql)) $(sort $(wildcard sql/functions/*.sql))
 $(BUILD)/sql_files.c: app/ctl/embed.sh $(SQL_FILES) sql/migrations sql/functions
 	@mkdir -p $(@D)
-	sh app/ctl/embed.sh $(SQL_FILES) >$@.new && mv $@.new $@
+	sh app/ctl/embed.sh $(SQL_FILES) >$@.$$$$ && mv $@.$$$$ $@
 $(BUILD)/sql_files.o: $(BUILD)/sql_files.c
 	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -c -o $@ $<
 $(BUILD)/bin/queenctl: $(BUILD)/sql_files.o
