@@ -12,13 +12,18 @@
 --             lease is held; only what does not resolve there is looked for at or below the cursor. The
 --             lowest failed/retry/dlq clamps the cursor below itself, ties dlq > failed > retry. A
 --             signal counts only when a batch is recorded on the row (also an expired one) and holds it.
---             A repeat of the call that released the lease is answered as the first time.
+--             A repeat of the call that released the lease is decided against the span and the cursor
+--             of that time; if it comes to the same signal and position it is answered as the first
+--             time and changes nothing, else it is one with a stale lease.
 -- Tables:     log_consumers (update), log_partitions, queues, log_txns (read)
 -- Locks:      the log_consumers row FOR UPDATE, and no other
 create or replace function queen.log_ack_by_hash_v1(p_partition_id uuid, p_group text, p_worker text,
                                                     p_hashes bytea[], p_statuses text[])
 returns jsonb
 language plpgsql
+set enable_seqscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_row queen.log_consumers;
@@ -69,7 +74,9 @@ begin
     v_high := case when v_repeat then v_row.released_end when v_live then v_row.batch_end end;
 
     with input as materialized (
-        select u.hash, u.status, u.ord from unnest(p_hashes, p_statuses) with ordinality as u (hash, status, ord)
+        select u.hash, u.ord,
+               case when u.status in ('completed', 'retry', 'dlq') then u.status else 'failed' end as status
+        from unnest(p_hashes, p_statuses) with ordinality as u (hash, status, ord)
     ), inside as materialized (
         select f.hash, f.found from queen.log_txn_find_v1(p_partition_id, p_hashes, v_low, v_high, null) as f
     ), missing as materialized (
@@ -104,13 +111,14 @@ begin
     from resolved r;
 
     if v_repeat then
-        v_same := v_lists = '{"noopHashes": [], "staleHashes": [], "unresolvedHashes": []}'
-            and (case when v_row.released_signal is null
-                      then v_signal is null and v_max_ok is not distinct from v_row.released_upto
-                      else v_off is not distinct from v_row.released_offset
-                           and (v_signal = v_row.released_signal
-                                or (v_row.released_signal in ('dlq', 'dropped') and v_signal in ('failed', 'dlq')))
-                 end);
+        -- The same in effect: the same signal at the same offset, the same position reached.
+        v_same := case
+            when v_row.released_signal is null then v_signal is null and v_max_ok = v_row.released_upto
+            when v_off is distinct from v_row.released_offset then false
+            when v_row.released_signal = 'dlq' then v_signal in ('failed', 'dlq')
+            when v_row.released_signal = 'dropped' then v_signal = 'failed'
+            else v_signal = v_row.released_signal and coalesce(v_max_ok, v_cursor) = v_row.released_upto
+        end;
         if v_same is not true then
             return jsonb_build_object('ok', false, 'error', 'invalid or expired lease');
         end if;
@@ -166,7 +174,7 @@ begin
         batch_end = null, worker_id = null, lease_expires_at = null, lease_acquired_at = null,
         released_worker = nullif(p_worker, ''), released_from = v_row.committed + 1,
         released_end = greatest(v_row.batch_end, v_new), released_signal = v_signal, released_offset = v_off,
-        released_upto = v_new, released_at = v_now
+        released_upto = v_new, released_at = v_now, handoff_from = null
     where c.partition_id = p_partition_id and c.consumer_group = p_group;
     return v_result || jsonb_build_object('leaseReleased', true);
 end

@@ -9,7 +9,7 @@
 -- Algorithm:  validates each input against the row: the worker's live lease, an end inside the leased
 --             batch; or a repeat of the ack that released exactly that lease and end, which is ok and
 --             changes nothing. The highest valid end of a row wins: a cursor advance is monotone. The
---             advance releases the lease and resets retry and attempt state.
+--             advance releases the lease; at the batch's end it resets retry and attempt state.
 -- Tables:     log_consumers (update)
 -- Locks, in order: log_consumers FOR UPDATE ascending by (partition_id, consumer_group).
 create or replace function queen.log_ack_multi_v1(p_pids uuid[], p_groups text[], p_ends bigint[],
@@ -19,6 +19,7 @@ language plpgsql
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 set jit = off
 as $$
 #variable_conflict use_column
@@ -72,7 +73,10 @@ begin
             released_end = a.upto, released_signal = null, released_offset = null,
             released_upto = greatest(c.committed, a.upto), released_at = clock_timestamp(),
             batch_end = null, worker_id = null, lease_expires_at = null, lease_acquired_at = null,
-            batch_retry_count = 0, attempt_offset = null, attempt_count = 0, handoff_from = null
+            batch_retry_count = case when a.upto = c.batch_end then 0 else c.batch_retry_count end,
+            attempt_offset = case when a.upto = c.batch_end then null else c.attempt_offset end,
+            attempt_count = case when a.upto = c.batch_end then 0 else c.attempt_count end,
+            handoff_from = null
         from advance a
         where c.partition_id = a.partition_id and c.consumer_group = a.consumer_group
     )

@@ -1,38 +1,54 @@
--- log_pop_wait_v1: when a group may find something on a queue.
+-- log_pop_wait_v1: after a claim that got nothing: when may there be something?
 --
--- Parameters: p_queue_id, p_partition (NULL = any), p_group
--- Returns:    milliseconds until something may become claimable; NULL = nothing is pending
--- Algorithm:  over the partitions with something pending: a live lease ends it, the delay or the window
---             of the first pending segment is over; what is claimable now was locked by another claim:
---             20 ms.
--- Tables:     queues, log_partitions, log_consumers, log_segments (read)
--- Locks:      none
-create or replace function queen.log_pop_wait_v1(p_queue_id uuid, p_partition text, p_group text)
+-- Parameters: p_queue_ids, p_partition (NULL = any), p_group
+-- Returns:    milliseconds, at least 20; NULL = nothing is pending
+-- Algorithm:  the earliest claimable_at of log_pop_pending_v1; what is claimable already is locked by
+--             another call right now: 20 ms. Two things are mended on the way: a cursor whose pending
+--             segments were all deleted is sealed to last_offset, and cursor rows that were deleted while
+--             the group's subscription stayed are made again.
+-- Tables:     those of log_pop_pending_v1 (read), log_consumers (update, insert)
+-- Locks, in order: log_consumers FOR UPDATE SKIP LOCKED of sealed cursors; or advisory (try), then
+--             log_consumers_seed_v1's. None when nothing is to be mended.
+create or replace function queen.log_pop_wait_v1(p_queue_ids uuid[], p_partition text, p_group text)
 returns int
-language sql stable
+language plpgsql
 as $$
-    select (1000 * extract(epoch from min(greatest(t.at - clock_timestamp(), interval '20 milliseconds'))))::int
-    from (
-        select greatest(
-                   case when c.worker_id is not null and c.lease_expires_at >= clock_timestamp()
-                        then c.lease_expires_at end,
-                   h.created_at + make_interval(secs => q.delayed_processing),
-                   case when q.window_buffer > 0 and p.last_offset - c.committed < 100
-                        then least(h.created_at, p.last_created_at) + make_interval(secs => q.window_buffer) end,
-                   clock_timestamp()) as at
-        from queen.queues q
-        join queen.log_partitions p on p.queue_id = q.id
-        join queen.log_consumers c on c.partition_id = p.id and c.consumer_group = p_group
-        cross join lateral (
-            select s.created_at from queen.log_segments s
-            where s.partition_id = p.id
-              and s.base_offset >= coalesce((select b.base_offset
-                                             from queen.log_segments b
-                                             where b.partition_id = p.id and b.base_offset <= c.committed + 1
-                                             order by b.base_offset desc limit 1), c.committed + 1)
-              and s.end_offset > c.committed
-            order by s.base_offset
-            limit 1) as h
-        where q.id = p_queue_id and (p_partition is null or p.name = p_partition)
-          and p.last_offset > c.committed) as t;
+declare
+    c_soon constant int := 20;      -- ms
+    v_now constant timestamptz := clock_timestamp();
+    v_at timestamptz;
+    v_gone uuid[];
+    v_missing uuid[];
+begin
+    select min(k.claimable_at), array_agg(distinct k.queue_id) filter (where k.missing),
+           array_agg(k.partition_id) filter (where k.claimable_at is null and not k.missing)
+    into v_at, v_missing, v_gone
+    from queen.log_pop_pending_v1(p_queue_ids, p_partition, p_group, v_now) as k;
+
+    if v_missing is not null then
+        select array_agg(m) into v_missing
+        from unnest(v_missing) as m
+        where pg_try_advisory_xact_lock(hashtextextended(m || '/' || p_group, 42));
+        perform queen.log_consumers_seed_v1(v_missing, array_fill(p_group, array[cardinality(v_missing)]));
+        return c_soon;
+    end if;
+    if v_gone is not null then
+        update queen.log_consumers c
+        set committed = t.last_offset
+        from (select l.partition_id, p.last_offset
+              from queen.log_consumers l
+              join queen.log_partitions p on p.id = l.partition_id
+              where l.partition_id = any (v_gone) and l.consumer_group = p_group
+                and p.last_offset > l.committed
+                and coalesce((select s.end_offset from queen.log_segments s
+                              where s.partition_id = p.id
+                              order by s.base_offset desc limit 1), -1) <= l.committed
+              for update of l skip locked) as t
+        where c.partition_id = t.partition_id and c.consumer_group = p_group;
+    end if;
+    if v_at is null then
+        return null;
+    end if;
+    return least(greatest(ceil(1000 * extract(epoch from v_at - v_now)), c_soon), 2147483647)::int;
+end
 $$;

@@ -26,6 +26,7 @@ language plpgsql
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 set jit = off
 as $$
 #variable_conflict use_column

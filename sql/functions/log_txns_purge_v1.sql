@@ -22,7 +22,7 @@ begin
         return 0;
     end if;
     for v_row in
-        select p.id, clock_timestamp() - make_interval(secs => d.age) as cutoff
+        select p.id, now() - make_interval(secs => d.age) as cutoff
         from (select w.id, w.age
               from (select q.id as queue_id,
                            greatest(q.dedup_window_seconds, q.completed_retention_seconds, 900) as age
@@ -30,7 +30,7 @@ begin
               cross join lateral (
                   select x.id, k.age, x.oldest_txn_at from queen.log_partitions x
                   where x.queue_id = k.queue_id
-                    and x.oldest_txn_at < clock_timestamp() - make_interval(secs => k.age)
+                    and x.oldest_txn_at < now() - make_interval(secs => k.age)
                   order by x.oldest_txn_at limit p_max_partitions) as w
               order by w.oldest_txn_at limit p_max_partitions) as d
         join queen.log_partitions p on p.id = d.id

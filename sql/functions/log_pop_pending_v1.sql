@@ -1,0 +1,46 @@
+-- log_pop_pending_v1: what a group has not consumed yet on some queues, and when it may.
+--
+-- Parameters: p_queue_ids; p_partition (name; NULL = all of the queues); p_group
+--             p_now  the moment that leases are judged at
+-- Returns:    per partition with something behind the cursor:
+--             claimable_at  since when it is claimable, or when it will be; NULL when all of it was
+--                           deleted, or when missing
+--             sure          messages that a claim at claimable_at gets at least
+--             missing       the group has no cursor row there
+-- Algorithm:  a partition under a live lease is claimable when that ends. Else it is since the latest of:
+--             its first pending segment is delayedProcessing old, and windowBuffer old too unless 100
+--             messages have gathered; its last lease was released, or ran out.
+--             (A window ends at first pending + W: the quiet period that windowBuffer asks for can only
+--             end later, and a partition that is written all the time must not starve.)
+-- Tables:     queues, log_partitions, log_consumers, log_segments (read)
+-- Locks:      none
+create or replace function queen.log_pop_pending_v1(p_queue_ids uuid[], p_partition text, p_group text,
+                                                    p_now timestamptz)
+returns table (partition_id uuid, queue_id uuid, claimable_at timestamptz, sure bigint, missing boolean)
+language sql stable
+as $$
+    select p.id, p.queue_id,
+           case when c.lease_expires_at >= p_now then c.lease_expires_at
+                when h.created_at is not null then
+                    greatest(h.created_at + make_interval(secs => greatest(
+                                 q.delayed_processing,
+                                 case when p.last_offset - w.wanted < 99 then q.window_buffer end)),
+                             c.released_at, c.lease_expires_at)
+           end,
+           case when q.delayed_processing = 0 then p.last_offset else h.end_offset end - w.wanted + 1,
+           c.partition_id is null
+    from (
+        select x.id, x.queue_id, x.last_offset, x.log_start from queen.log_partitions x
+        where p_partition is null and x.queue_id = any (p_queue_ids)
+        union all
+        select x.id, x.queue_id, x.last_offset, x.log_start from queen.log_partitions x
+        where x.queue_id = any (p_queue_ids) and x.name = p_partition
+    ) as p
+    join queen.queues q on q.id = p.queue_id
+    left join queen.log_consumers c on c.partition_id = p.id and c.consumer_group = p_group
+    cross join lateral (select greatest(c.committed + 1, p.log_start) as wanted) as w
+    left join lateral (
+        select x.created_at, x.end_offset from queen.log_head_v1(p.id, w.wanted) as x
+        where (c.lease_expires_at >= p_now) is not true) as h on true
+    where c.partition_id is null or p.last_offset > c.committed;
+$$;
