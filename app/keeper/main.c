@@ -1,13 +1,12 @@
 /* queen-keeper: what has to happen now and then, once per host: hints about writes of other hosts,
- * timers, purge of hash rows and expired keys, reclaiming slots of dead processes. One per
+ * timers, upkeep (hash rows, retention, expired keys), reclaiming slots of dead processes. One per
  * instance. */
 #include "base/logger.h"
 #include "base/table.h"
 #include "keeper/hints.h"
 #include "keeper/keeper.h"
-#include "keeper/kv_sweep.h"
-#include "keeper/purge.h"
 #include "keeper/timers.h"
+#include "keeper/upkeep.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -97,8 +96,7 @@ int main(void)
         return EXIT_FAILURE;
     }
     struct hints *hints = hints_new(&k);
-    struct purge *purge = purge_new(&k);
-    struct kv_sweep *kv_sweep = kv_sweep_new(&k);
+    struct upkeep *upkeep = upkeep_new(&k);
     struct timers *timers = timers_new(&k, hints, &err);
     if (timers == NULL) {
         logger_error("keeper", "cannot start: %s", err.text);
@@ -108,8 +106,7 @@ int main(void)
     loop_run(k.loop);
     timers_free(timers);
     pg_lane_free(k.lane);
-    kv_sweep_free(kv_sweep);
-    purge_free(purge);
+    upkeep_free(upkeep);
     hints_free(hints);
     slot_release(&k.slot);
     shm_detach(k.shm);
