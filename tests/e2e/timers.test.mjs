@@ -258,6 +258,24 @@ describe('timers', () => {
     });
 });
 
+describe('without the fallback poll', () => {
+    // What is told is all there is: the worker tells the keeper, the keeper tells the parked pops.
+    const c = useQueen({ workers: 2, env: { QUEEN_FALLBACK_POLL_MS: '60000' } });
+
+    it('the keeper hears of a timer, and the parked consumers of every worker of its message', async () => {
+        const queue = unique('t');
+        const parked = Array.from({ length: 6 }, (_, i) => c.queen.pop(queue, { wait: true, timeout: 25000, autoAck: true, consumerGroup: `g${i}` }));
+        await until(async () => (await c.queen.counters()).pop_parked === 6, 'the pops are parked');
+        const [later] = await run(c, [timer(queue, 'later', { delayMs: 3000 })]);
+        const [promise] = await run(c, [timer(queue, 'k', { delayMs: 300 })]);
+        for (const answer of await Promise.all(parked)) {
+            assert.equal(answer.status, 200);
+            assertOnce(answer.json.messages, [promise]);
+        }
+        assertOnce((await c.queen.pop(queue, { wait: true, timeout: 25000, autoAck: true, consumerGroup: 'g0' })).json.messages, [later]);
+    });
+});
+
 describe('timers across failures', () => {
     const c = useQueen({ workers: 2 });
 
