@@ -4,7 +4,7 @@
 #define WORKER_POP_H
 
 #include "pg/result.h"
-#include "worker/worker.h"
+#include "worker/fuse.h"
 
 enum pop_state {
     POP_IDLE,     /* being handled right now */
@@ -52,6 +52,7 @@ struct pop_engine {
     struct worker *w;
     TAILQ_HEAD(, pop_call) queued; /* calls that want a claim */
     struct loop_task claim_task;
+    struct fuse fuse;
     struct table sets;  /* by key */
     struct table gates; /* by queue hash; discovery sets hang on the gate of queue 0 */
     uint64_t waiting;   /* calls with wait=true, for the gauge that other workers look at */

@@ -83,6 +83,12 @@ static void pop_discover_build(struct pg_job *job, struct pg_params *params)
     pg_param_text(params, call->from);
 }
 
+static void pop_claim_free(struct pop_claim *claim)
+{
+    fuse_ended(&claim->w->pop->fuse);
+    free(claim);
+}
+
 static void pop_claim_retry_alone(struct pop_claim *claim);
 
 static void pop_claim_done(struct pg_job *job, const struct pg_outcome *outcome)
@@ -90,14 +96,14 @@ static void pop_claim_done(struct pg_job *job, const struct pg_outcome *outcome)
     struct pop_claim *claim = TABLE_OWNER(job, struct pop_claim, job);
     if (outcome->status == PG_REFUSED && claim->count > 1) {
         pop_claim_retry_alone(claim);
-        free(claim);
+        pop_claim_free(claim);
         return;
     }
     if (outcome->status != PG_DONE) {
         logger_warn("pop", "claim of %zu pops failed: %s", claim->count, outcome->text);
         for (size_t i = 0; i < claim->count; i++)
             pop_call_failed(claim->calls[i]);
-        free(claim);
+        pop_claim_free(claim);
         return;
     }
     const PGresult *r = outcome->result;
@@ -116,7 +122,7 @@ static void pop_claim_done(struct pg_job *job, const struct pg_outcome *outcome)
     }
     if (row != rows)
         die("log_pop_multi_v1 answered %d rows, %d of them out of order", rows, rows - row);
-    free(claim);
+    pop_claim_free(claim);
 }
 
 static struct pop_claim *pop_claim_new(struct worker *w, bool discovery)
@@ -126,6 +132,7 @@ static struct pop_claim *pop_claim_new(struct worker *w, bool discovery)
     claim->job.statement = discovery ? &discover_statement : &claim_statement;
     claim->job.build = discovery ? pop_discover_build : pop_claim_build;
     claim->job.done = pop_claim_done;
+    fuse_fired(&w->pop->fuse);
     return claim;
 }
 
@@ -152,7 +159,7 @@ static void pop_claim_fire(struct loop_task *task)
 {
     struct pop_engine *engine = TABLE_OWNER(task, struct pop_engine, claim_task);
     struct pop_call *call;
-    while (!TAILQ_EMPTY(&engine->queued) && pg_lane_has_idle(engine->w->pop_lane)) {
+    while (!TAILQ_EMPTY(&engine->queued) && fuse_may_fire(&engine->fuse)) {
         bool discovery = TAILQ_FIRST(&engine->queued)->discovery;
         struct pop_claim *claim = pop_claim_new(engine->w, discovery);
         while ((call = TAILQ_FIRST(&engine->queued)) != NULL && call->discovery == discovery &&
@@ -196,6 +203,7 @@ void pop_engine_start(struct worker *w)
     engine->w = w;
     TAILQ_INIT(&engine->queued);
     engine->claim_task.run = pop_claim_fire;
+    fuse_init(&engine->fuse, w, &w->pop_lane, &engine->claim_task);
     pop_sets_init(engine);
     w->pop = engine;
 }
@@ -203,6 +211,7 @@ void pop_engine_start(struct worker *w)
 void pop_engine_stop(struct worker *w)
 {
     loop_task_cancel(w->loop, &w->pop->claim_task);
+    fuse_stop(&w->pop->fuse);
     table_free(&w->pop->sets);
     table_free(&w->pop->gates);
     free(w->pop);

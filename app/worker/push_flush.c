@@ -43,7 +43,14 @@ struct push_flush *push_flush_new(struct worker *w)
     flush->job.build = push_flush_build;
     flush->job.done = push_flush_done;
     flush->retry_timer.fire = push_flush_retry;
+    fuse_fired(push_fuse(w));
     return flush;
+}
+
+static void push_flush_free(struct push_flush *flush)
+{
+    fuse_ended(push_fuse(flush->w));
+    free(flush);
 }
 
 void push_flush_submit(struct push_flush *flush)
@@ -283,7 +290,7 @@ static void push_flush_verdicts(struct push_flush *flush, const PGresult *r)
     for (size_t i = 0; i < flush->count; i++)
         if (flush->segments[i] != NULL)
             die("log_push_multi_v1 gave no verdict for ordinal %zu", i + 1);
-    free(flush);
+    push_flush_free(flush);
 }
 
 /* One bad segment must not fail its neighbours: each is tried in a transaction of its own. */
@@ -296,7 +303,7 @@ static void push_flush_split(struct push_flush *flush)
         one->segments[one->count++] = flush->segments[i];
         push_flush_submit(one);
     }
-    free(flush);
+    push_flush_free(flush);
 }
 
 static void push_flush_give_up(struct push_flush *flush, const char *why)
@@ -305,7 +312,7 @@ static void push_flush_give_up(struct push_flush *flush, const char *why)
         push_segment_fail(flush->segments[i], flush->retry ? PUSH_UNKNOWN : PUSH_FAILED, why);
         push_segment_settled(flush->w, flush->segments[i]);
     }
-    free(flush);
+    push_flush_free(flush);
 }
 
 static void push_flush_done(struct pg_job *job, const struct pg_outcome *outcome)

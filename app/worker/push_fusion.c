@@ -3,7 +3,7 @@
  * emergent: an idle lane flushes at the end of the round in which the first item came. */
 #include "worker/push_fusion.h"
 
-#include "base/clock.h"
+#include "worker/fuse.h"
 #include "worker/wake.h"
 
 #include <stdio.h>
@@ -20,6 +20,7 @@ struct push_fusion {
     struct table partitions; /* struct push_partition, those with something waiting or in flight */
     TAILQ_HEAD(, push_partition) ready; /* something waiting, nothing in flight; oldest first */
     struct loop_task fire_task;
+    struct fuse fuse;
     struct loop_timer expiry_timer; /* armed while anything is ready: the database may be away */
 };
 
@@ -193,7 +194,7 @@ void push_segment_again(struct worker *w, struct push_segment *s)
 static void push_fire(struct loop_task *task)
 {
     struct push_fusion *fusion = TABLE_OWNER(task, struct push_fusion, fire_task);
-    while (!TAILQ_EMPTY(&fusion->ready) && pg_lane_has_idle(fusion->w->push_lane)) {
+    while (!TAILQ_EMPTY(&fusion->ready) && fuse_may_fire(&fusion->fuse)) {
         struct push_flush *flush = push_flush_new(fusion->w);
         size_t bytes = 0;
         struct push_partition *p;
@@ -210,6 +211,11 @@ static void push_fire(struct loop_task *task)
         }
         push_flush_submit(flush);
     }
+}
+
+struct fuse *push_fuse(struct worker *w)
+{
+    return &w->push->fuse;
 }
 
 void push_fusion_lane_idle(void *owner)
@@ -258,6 +264,7 @@ void push_fusion_start(struct worker *w)
     fusion->partitions.equal = push_partition_equal;
     TAILQ_INIT(&fusion->ready);
     fusion->fire_task.run = push_fire;
+    fuse_init(&fusion->fuse, w, &w->push_lane, &fusion->fire_task);
     fusion->expiry_timer.fire = push_expire;
     w->push = fusion;
 }
@@ -265,6 +272,7 @@ void push_fusion_start(struct worker *w)
 void push_fusion_stop(struct worker *w)
 {
     loop_task_cancel(w->loop, &w->push->fire_task);
+    fuse_stop(&w->push->fuse);
     loop_timer_cancel(w->loop, &w->push->expiry_timer);
     table_free(&w->push->partitions);
     free(w->push);

@@ -2,6 +2,7 @@
 #ifndef WORKER_PUSH_FUSION_H
 #define WORKER_PUSH_FUSION_H
 
+#include "worker/fuse.h"
 #include "worker/push.h"
 
 /* A segment to be: the items that will be one log_segments row. */
@@ -55,6 +56,8 @@ void push_segment_again(struct worker *w, struct push_segment *s);
 void push_segment_fail(struct push_segment *s, enum push_status status, const char *why);
 void push_segment_free(struct push_segment *s);
 
+/* Counts the flushes under way. */
+struct fuse *push_fuse(struct worker *w);
 /* The push lane has a free connection. */
 void push_fusion_lane_idle(void *worker);
 
