@@ -89,7 +89,6 @@ void request_answer(struct request *r, int status, const char *content_type, str
     struct fcgi_server *s = c->server;
     if (c->stage != CHANNEL_OPEN && c->stage != CHANNEL_PARKED)
         die("answer to a request in stage %d", (int)c->stage);
-    loop_task_cancel(s->loop, &c->gone);
     c->stage = CHANNEL_OPEN;
     r->answer = *body;
     *body = (struct buf){0};

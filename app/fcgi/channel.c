@@ -22,7 +22,6 @@ enum {
 #define CHANNEL_LEFT (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
 
 static void channel_ready(struct loop_io *io, uint32_t events);
-static void channel_report_gone(struct loop_task *task);
 
 struct channel *channel_new(struct fcgi_server *server)
 {
@@ -31,7 +30,6 @@ struct channel *channel_new(struct fcgi_server *server)
     c->job = IO_ADOPT;
     c->stage = CHANNEL_POOLED;
     c->io.slot = -1;
-    c->gone.run = channel_report_gone;
     (void)FCGX_InitRequest(&c->fcgi, server->config.listen_fd, FCGI_FAIL_ACCEPT_ON_INTR);
     return c;
 }
@@ -98,7 +96,6 @@ void channel_close(struct channel *c)
     struct fcgi_server *s = c->server;
     if (c->stage == CHANNEL_WAITING)
         body_memory_leave(&s->memory, c);
-    loop_task_cancel(s->loop, &c->gone);
     (void)channel_watch(c, 0);
     channel_forget_request(c);
     FCGX_Free(&c->fcgi, 1);
@@ -114,8 +111,7 @@ void channel_finished(struct channel *c)
     c->stage = CHANNEL_IDLE;
     /* A descriptor that libfcgi has closed must not be touched: its number may be in use again.
      * Only the engine adds descriptors to its loop, so unwatching it is still safe here. */
-    if (c->fcgi.ipcFd < 0 || c->left || c->server->stopping ||
-        !channel_watch(c, EPOLLIN | EPOLLRDHUP))
+    if (c->fcgi.ipcFd < 0 || c->server->stopping || !channel_watch(c, EPOLLIN | EPOLLRDHUP))
         channel_close(c);
 }
 
@@ -265,18 +261,6 @@ void channel_close_if_idle(struct channel *c)
         channel_close(c);
 }
 
-/* Frees the request of a client that left, after telling the application. */
-static void channel_gone(struct channel *c)
-{
-    c->request.gone(&c->request);
-    channel_close(c);
-}
-
-static void channel_report_gone(struct loop_task *task)
-{
-    channel_gone((struct channel *)((char *)task - offsetof(struct channel, gone)));
-}
-
 static void channel_ready(struct loop_io *io, uint32_t events)
 {
     struct channel *c = (struct channel *)((char *)io - offsetof(struct channel, io));
@@ -298,11 +282,12 @@ static void channel_ready(struct loop_io *io, uint32_t events)
         /* Bytes of a next request, before this one was answered: they can wait. */
         (void)channel_watch(c, EPOLLRDHUP);
     } else if (c->stage == CHANNEL_PARKED) {
-        channel_gone(c);
+        c->request.gone(&c->request);
+        channel_close(c);
     } else if (c->stage == CHANNEL_WAITING) {
         channel_close(c);
     } else {
-        c->left = true;
+        /* Nobody wants to know yet; parking or the end of the request will look again. */
         (void)channel_watch(c, 0);
     }
 }

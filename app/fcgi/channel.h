@@ -63,11 +63,9 @@ struct channel {
     enum io_job job;
     enum io_result result;
     bool whole;       /* the whole request was seen in the socket: reading it cannot block */
-    bool left;        /* the peer closed while the request was open */
     uint32_t watched; /* EPOLL* bits, 0 = not in the loop */
     struct loop_io io;
-    struct loop_task gone;     /* reports a client that had left before its request was parked */
-    TAILQ_ENTRY(channel) link; /* engine: all connections of the server */
+    TAILQ_ENTRY(channel) link;       /* engine: all connections of the server */
     TAILQ_ENTRY(channel) queue_link; /* handover, I/O pool or body memory: one at a time */
 };
 

@@ -31,16 +31,13 @@ void request_park(struct request *r, void (*gone)(struct request *r))
     struct channel *c = channel_of(r);
     r->gone = gone;
     c->stage = CHANNEL_PARKED;
-    /* Never from inside this call: the caller has not finished with its request. */
-    if (c->left)
-        loop_task_queue(c->server->loop, &c->gone);
-    else if (c->watched == 0)
+    /* A client that has left already is found in the loop's next round: never from inside this
+     * call, whose caller has not finished with its request. */
+    if (c->watched == 0)
         (void)channel_watch(c, EPOLLRDHUP);
 }
 
 void request_unpark(struct request *r)
 {
-    struct channel *c = channel_of(r);
-    c->stage = CHANNEL_OPEN;
-    loop_task_cancel(c->server->loop, &c->gone);
+    channel_of(r)->stage = CHANNEL_OPEN;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fastcgi.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -74,6 +75,7 @@ static inline void fixture_start(struct fixture *f, const struct echo_options *o
     f->server = fork();
     assert_true(f->server >= 0);
     if (f->server == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing behind */
         struct rlimit limit = {.rlim_cur = files, .rlim_max = files};
         if (files != 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0)
             _exit(3);
