@@ -76,6 +76,14 @@ static bool make_dir(const char *dir, struct err *err)
     return true;
 }
 
+void spool_path(const struct settings *settings, char *out, size_t size)
+{
+    if (settings->spool_dir[0] != '\0')
+        (void)snprintf(out, size, "%s", settings->spool_dir);
+    else
+        (void)snprintf(out, size, "%s/spool", settings->run_dir);
+}
+
 bool spool_sync_dir(const char *dir, struct err *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -13,6 +13,7 @@
 #define LOG_SPOOL_H
 
 #include "base/buf.h"
+#include "base/settings.h"
 #include "base/uuid.h"
 
 #include <limits.h>
@@ -81,6 +82,9 @@ MUST_CHECK enum spool_result spool_reader_next(struct spool_reader *r, struct sp
                                                int64_t *torn, struct err *err);
 /* Gives the lock back. */
 void spool_reader_close(struct spool_reader *r);
+
+/* FILE_BUFFER_DIR, else "<run_dir>/spool". */
+void spool_path(const struct settings *settings, char *out, size_t size);
 
 /* Makes a rename or a removal in the directory durable. */
 MUST_CHECK bool spool_sync_dir(const char *dir, struct err *err);

@@ -10,7 +10,7 @@
 /* "QUEENSHM": stored last when a segment is made, so a half-made one has 0 here. */
 #define SHM_MAGIC UINT64_C(0x515545454e53484d)
 /* Raise it with every change of a struct in the segment. */
-#define SHM_LAYOUT_VERSION 2u
+#define SHM_LAYOUT_VERSION 3u
 
 #define SHM_ALIGN 128u /* two cache lines: the processor fetches them in pairs */
 
@@ -55,6 +55,7 @@ struct shm_geometry {
 struct shm_header {
     _Atomic uint64_t magic;
     struct shm_geometry geometry;
+    _Atomic uint64_t maintenance; /* maintenance.h */
     char run_dir[PATH_MAX];
     _Alignas(SHM_ALIGN) char end[];
 };

@@ -4,6 +4,7 @@
 #include "worker/pop.h"
 #include "worker/push.h"
 #include "worker/push_fusion.h"
+#include "worker/push_spool.h"
 #include "worker/wake.h"
 
 #include <errno.h>
@@ -115,7 +116,7 @@ static bool worker_start(struct worker_process *p, struct err *err)
         return false;
     pop_engine_start(w);
     push_fusion_start(w);
-    if (!ack_pipe_start(w, err) || !wake_start(w, err))
+    if (!ack_pipe_start(w, err) || !wake_start(w, err) || !push_spool_start(w, err))
         return false;
     w->push_lane = worker_lane(w, "push", s->push_connections, push_fusion_lane_idle);
     w->pop_lane = worker_lane(w, "pop", s->pop_connections, pop_lane_idle);
@@ -165,6 +166,8 @@ static void worker_stop(struct worker *w)
     pg_lane_free(w->admin_lane);
     pg_lane_free(w->kv_lane);
     wake_stop(w);
+    pg_lane_free(w->report_lane);
+    push_spool_stop(w);
     ack_pipe_stop(w);
     slot_release(&w->slot);
 }

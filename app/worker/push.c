@@ -2,8 +2,10 @@
 #include "worker/push.h"
 
 #include "base/clock.h"
+#include "shm/maintenance.h"
 #include "wire/json.h"
 #include "wire/json_write.h"
+#include "worker/push_spool.h"
 
 #include <stdio.h>
 
@@ -237,6 +239,18 @@ static void push_submit(struct push_request *push)
     }
 }
 
+/* Push maintenance: nothing reaches the log. */
+static void push_buffer(struct push_request *push)
+{
+    push->maintenance = true;
+    for (size_t i = 0; i < push->count; i++) {
+        if (push->items[i].leader != NULL)
+            continue;
+        push->unsettled++;
+        push_spool_add(push->w, &push->items[i], PUSH_FAILED);
+    }
+}
+
 void push_handle(struct worker *w, struct request *r)
 {
     struct err err;
@@ -257,14 +271,19 @@ void push_handle(struct worker *w, struct request *r)
         return;
     }
     push_mark_repeats(push);
-    push_submit(push);
+    if (maintenance_is_on(w->shm, MAINTENANCE_PUSH))
+        push_buffer(push);
+    else
+        push_submit(push);
 }
 
 static void push_write_item(struct buf *out, size_t index, const struct push_item *item,
                             const char *failure)
 {
-    static const char *const words[] = {
-        [PUSH_QUEUED] = "queued", [PUSH_DUPLICATE] = "duplicate", [PUSH_FAILED] = "failed"};
+    static const char *const words[] = {[PUSH_QUEUED] = "queued",
+                                        [PUSH_DUPLICATE] = "duplicate",
+                                        [PUSH_BUFFERED] = "buffered",
+                                        [PUSH_FAILED] = "failed"};
     /* A repeat inside the request reports its leader's message, whoever won. */
     const struct push_item *id = item->leader != NULL ? item->leader : item;
     enum push_status status =
@@ -299,6 +318,7 @@ static void push_answer(struct push_request *push)
     }
     WORKER_COUNT(push->w, push_messages, tally[PUSH_QUEUED]);
     WORKER_COUNT(push->w, push_duplicates, tally[PUSH_DUPLICATE]);
+    WORKER_COUNT(push->w, push_buffered, tally[PUSH_BUFFERED]);
     WORKER_COUNT(push->w, push_failed, tally[PUSH_FAILED]);
     if (tally[PUSH_UNKNOWN] > 0) {
         /* Contract 1, section 6: the deadline passed with the outcome unknown. */
@@ -312,7 +332,8 @@ static void push_answer(struct push_request *push)
         push_write_item(&body, i, &push->items[i], push->failure);
     }
     buf_putc(&body, ']');
-    request_answer(push->r, 201, NULL, (struct slice){0}, &body);
+    int status = push->maintenance && tally[PUSH_FAILED] > 0 ? 500 : 201;
+    request_answer(push->r, status, NULL, (struct slice){0}, &body);
 }
 
 void push_item_settle(struct push_item *item, enum push_status status)

@@ -9,6 +9,7 @@ enum push_status {
     PUSH_PENDING,
     PUSH_QUEUED,    /* committed */
     PUSH_DUPLICATE, /* message_id is the original's; all zero when its segment is gone */
+    PUSH_BUFFERED,  /* durable in the spool */
     PUSH_FAILED,    /* stored nowhere; request->failure says why */
     PUSH_UNKNOWN,   /* the deadline passed before it could be settled whether it is stored */
 };
@@ -30,6 +31,7 @@ struct push_request {
     struct request *r;
     struct push_item *items;
     size_t count;
+    bool maintenance;     /* all of it went to the spool */
     size_t unsettled;     /* items in a segment that is not settled yet */
     uint64_t deadline_ms; /* clock_mono_ms() */
     char failure[256];    /* text of the first failure, "" = none */

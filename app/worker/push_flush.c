@@ -5,6 +5,7 @@
 #include "pg/result.h"
 #include "pg/retry.h"
 #include "shm/dedup.h"
+#include "worker/push_spool.h"
 #include "worker/wake.h"
 
 #include <stdlib.h>
@@ -28,9 +29,30 @@ static const struct pg_statement originals_statement = {
 static void push_flush_build(struct pg_job *job, struct pg_params *params);
 static void push_flush_done(struct pg_job *job, const struct pg_outcome *outcome);
 
+/* To the spool, which the keeper replays under the same transaction ids. A flush whose outcome is
+ * unknown may be stored already: the queue's dedup window tells, and with the window off such a
+ * message may be delivered twice. */
+static void push_flush_spool(struct push_flush *flush)
+{
+    for (size_t i = 0; i < flush->count; i++) {
+        push_spool_segment(flush->w, flush->segments[i], flush->retry ? PUSH_UNKNOWN : PUSH_FAILED);
+        push_segment_settled(flush->w, flush->segments[i]);
+    }
+    free(flush);
+}
+
 static void push_flush_retry(struct loop_timer *timer)
 {
     struct push_flush *flush = TABLE_OWNER(timer, struct push_flush, retry_timer);
+    struct worker *w = flush->w;
+    /* A refusal stored nothing; while the database is away there is nobody to ask again. */
+    if (!flush->retry && !pg_lane_connected(w->push_lane)) {
+        if (push_outage(w, flush->segments[0]->since_ms))
+            push_flush_spool(flush);
+        else
+            loop_timer_set(w->loop, timer, loop_now_ms(w->loop) + PG_RETRY_MS);
+        return;
+    }
     pg_lane_submit(flush->w->push_lane, &flush->job);
 }
 
@@ -335,5 +357,9 @@ static void push_flush_done(struct pg_job *job, const struct pg_outcome *outcome
         return;
     }
     logger_warn("push", "flush of %zu segments failed: %s", flush->count, outcome->text);
+    if (outcome->status != PG_REFUSED || may_pass) {
+        push_flush_spool(flush);
+        return;
+    }
     push_flush_give_up(flush, outcome->text);
 }

@@ -4,6 +4,7 @@
 #include "worker/push_fusion.h"
 
 #include "worker/fuse.h"
+#include "worker/push_spool.h"
 #include "worker/wake.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 enum {
     FLUSH_MAX_BYTES = 16 * 1024 * 1024, /* frames of one transaction; one segment may be larger */
     SEGMENT_FUSE_BYTES = 1024 * 1024,   /* a segment this big takes no further request's items */
-    EXPIRY_CHECK_MS = 500,
+    EXPIRY_CHECK_MS = 250,
 };
 
 struct push_fusion {
@@ -151,6 +152,7 @@ void push_fusion_add(struct worker *w, const struct push_group *group)
     struct push_segment *s = TAILQ_LAST(&p->waiting, push_segments);
     if (s == NULL || !push_segment_admits(s, group)) {
         s = push_segment_new(p);
+        s->since_ms = loop_now_ms(w->loop);
         TAILQ_INSERT_TAIL(&p->waiting, s, link);
     }
     push_segment_append(s, group->items, group->count);
@@ -225,7 +227,14 @@ void push_fusion_lane_idle(void *owner)
         loop_task_queue(w->loop, &w->push->fire_task);
 }
 
-/* While no connection comes free, what waits longer than its deadline is stored nowhere. */
+bool push_outage(const struct worker *w, uint64_t since_ms)
+{
+    return !pg_lane_connected(w->push_lane) &&
+           loop_now_ms(w->loop) >= since_ms + (uint64_t)w->settings.push_spool_after_ms;
+}
+
+/* What waits for a database that is away goes to the spool, and so does what no connection comes
+ * free for until its deadline. None of it was sent. */
 static void push_expire(struct loop_timer *timer)
 {
     struct push_fusion *fusion = TABLE_OWNER(timer, struct push_fusion, expiry_timer);
@@ -234,13 +243,13 @@ static void push_expire(struct loop_timer *timer)
     for (p = TAILQ_FIRST(&fusion->ready); p != NULL; p = next) {
         next = TAILQ_NEXT(p, link);
         struct push_segment *s = TAILQ_FIRST(&p->waiting);
-        if (s->deadline_ms > now)
+        if (s->deadline_ms > now && !push_outage(fusion->w, s->since_ms))
             continue;
         TAILQ_REMOVE(&p->waiting, s, link);
-        push_segment_fail(s, PUSH_FAILED, "the database could not be reached in time");
+        push_spool_segment(fusion->w, s, PUSH_FAILED);
         push_segment_free(s);
         push_partition_done(fusion, p);
-        next = TAILQ_FIRST(&fusion->ready); /* an answer may have changed the list */
+        next = TAILQ_FIRST(&fusion->ready);
     }
     if (!TAILQ_EMPTY(&fusion->ready))
         loop_timer_set(fusion->w->loop, timer, now + EXPIRY_CHECK_MS);

@@ -14,6 +14,7 @@ struct push_segment {
     uint32_t *index; /* see push_fusion.c; NULL while small */
     size_t index_mask;
     size_t bytes;         /* of the frames, uncompressed */
+    uint64_t since_ms;    /* its first item came then */
     uint64_t deadline_ms; /* the latest of its requests' */
     bool closed;          /* takes no further items: it was sent once already */
 };
@@ -58,6 +59,10 @@ void push_segment_free(struct push_segment *s);
 
 /* Counts the flushes under way. */
 struct fuse *push_fuse(struct worker *w);
+/* The database is away, and has been for long enough to spool what came at since_ms and was not
+ * sent. */
+MUST_CHECK bool push_outage(const struct worker *w, uint64_t since_ms);
+
 /* The push lane has a free connection. */
 void push_fusion_lane_idle(void *worker);
 

@@ -12,6 +12,7 @@
 #include "shm/slots.h"
 
 struct push_fusion;
+struct push_spool;
 struct pop_engine;
 struct ack_pipe;
 struct wake_out;
@@ -28,6 +29,7 @@ struct worker {
     int timers_fifo;         /* to the keeper; -1 = not open */
     struct push_fusion *push;
     struct pop_engine *pop;
+    struct push_spool *spool;
     struct ack_pipe *ack;
     struct wake_out *wake;
     struct segment_packer *packer;
