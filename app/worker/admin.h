@@ -15,8 +15,8 @@ struct admin_call {
     bool unsettled; /* an earlier try may have committed */
     bool once;      /* not repeatable: an unknown outcome is answered as such */
     /* The statement's parameters, as far as the call has them; live as long as the request. */
-    struct slice text[5];
-    int64_t number[2];
+    struct slice text[6];
+    int64_t number[3];
     /* Writes the answer's body for the result and returns the HTTP status. */
     int (*render)(struct admin_call *call, const PGresult *result, struct buf *body);
     struct slice headers; /* of the answer, whole lines; render may set them; live as the request */

@@ -123,6 +123,7 @@ static bool worker_start(struct worker_process *p, struct err *err)
     w->ack_lane = worker_lane(w, "ack", s->ack_connections, NULL);
     w->admin_lane = worker_lane(w, "admin", s->admin_connections, NULL);
     w->kv_lane = worker_lane(w, "kv", s->kv_connections, NULL);
+    w->report_lane = worker_lane(w, "report", s->report_connections, NULL);
     w->timers_fifo = -1;
     struct fcgi_server_config config = {
         .listen_fd = 0, /* spawn-fcgi and systemd hand the listening socket over as stdin */

@@ -3,15 +3,16 @@
 #include "worker/worker.h"
 
 #include "wire/uri.h"
+#include "worker/groups.h"
 #include "worker/kv.h"
 #include "worker/timers.h"
 
-enum { ROUTE_MAX_PARTS = 8 };
+enum { ROUTE_MAX_PARTS = 10, ROUTE_MAX_NAMES = 3 };
 
 struct route_call {
     struct worker *w;
     struct request *r;
-    struct slice names[2]; /* the path's variable parts, decoded */
+    struct slice names[ROUTE_MAX_NAMES]; /* the path's variable parts, decoded */
 };
 
 struct route {
@@ -61,6 +62,19 @@ ROUTE_NAMED(route_timers_list, timers_handle_list)
 ROUTE_NAMED_TWICE(route_timers_get, timers_handle_get)
 ROUTE_NAMED_TWICE(route_timers_cancel, timers_handle_cancel)
 
+ROUTE_PLAIN(route_groups, groups_handle_list)
+ROUTE_PLAIN(route_groups_lagging, groups_handle_lagging)
+ROUTE_NAMED(route_group, group_handle_detail)
+ROUTE_NAMED(route_group_subscription, group_handle_subscription)
+ROUTE_NAMED_TWICE(route_group_seek, group_handle_seek_queue)
+ROUTE_NAMED(route_group_delete, group_handle_delete)
+ROUTE_NAMED_TWICE(route_group_delete_queue, group_handle_delete_queue)
+
+static void route_group_seek_partition(const struct route_call *c)
+{
+    group_handle_seek_partition(c->w, c->r, c->names[0], c->names[1], c->names[2]);
+}
+
 static void route_pop_partition(const struct route_call *c)
 {
     pop_handle_partition(c->w, c->r, c->names[0], c->names[1]);
@@ -77,6 +91,14 @@ static const struct route routes[] = {
     {"POST", "api/v1/configure", route_configure},
     {"DELETE", "api/v1/resources/queues/:", route_queue_delete},
     {"GET", "api/v1/dlq", route_dlq},
+    {"GET", "api/v1/consumer-groups", route_groups},
+    {"GET", "api/v1/consumer-groups/lagging", route_groups_lagging}, /* before a group's name */
+    {"GET", "api/v1/consumer-groups/:", route_group},
+    {"DELETE", "api/v1/consumer-groups/:", route_group_delete},
+    {"DELETE", "api/v1/consumer-groups/:/queues/:", route_group_delete_queue},
+    {"POST", "api/v1/consumer-groups/:/subscription", route_group_subscription},
+    {"POST", "api/v1/consumer-groups/:/queues/:/seek", route_group_seek},
+    {"POST", "api/v1/consumer-groups/:/queues/:/partitions/:/seek", route_group_seek_partition},
     {"POST", "api/v1/kv", route_kv},
     {"GET", "api/v1/kv/:/*", route_kv_get},
     {"PUT", "api/v1/kv/:/*", route_kv_put},
@@ -95,7 +117,7 @@ static const struct route routes[] = {
 /* Compares the path's parts with a pattern; collects the variable parts, still encoded. count may
  * be above ROUTE_MAX_PARTS: then only a pattern that takes the rest can match. */
 static bool route_matches(const char *pattern, struct slice path, const struct slice *parts,
-                          size_t count, struct slice names[2])
+                          size_t count, struct slice names[ROUTE_MAX_NAMES])
 {
     size_t part = 0, name = 0;
     const char *p = pattern;
@@ -120,10 +142,10 @@ static bool route_matches(const char *pattern, struct slice path, const struct s
 }
 
 static void route_call(const struct route *route, struct worker *w, struct request *r,
-                       const struct slice encoded[2])
+                       const struct slice encoded[ROUTE_MAX_NAMES])
 {
     struct route_call c = {.w = w, .r = r};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ROUTE_MAX_NAMES; i++) {
         if (encoded[i].p != NULL && !uri_decode(encoded[i], false, request_arena(r), &c.names[i])) {
             request_answer_error(r, 400, "bad path: malformed percent escape");
             return;
@@ -156,7 +178,7 @@ void routes_dispatch(struct worker *w, struct request *r)
     char allow[64] = "";
     bool head_only = slice_is(head->method, "HEAD");
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        struct slice names[2] = {{0}, {0}};
+        struct slice names[ROUTE_MAX_NAMES] = {{0}};
         if (!route_matches(routes[i].path, path, parts, count, names))
             continue;
         if (slice_is(head->method, routes[i].method)) {

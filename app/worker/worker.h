@@ -26,6 +26,7 @@ struct worker {
     /* One lane per kind of work, so that one kind cannot starve another. */
     struct pg_lane *push_lane, *pop_lane, *ack_lane, *admin_lane;
     struct pg_lane *kv_lane; /* key/value and timers */
+    struct pg_lane *report_lane; /* listings that read a row per partition, seeks */
     int timers_fifo;         /* to the keeper; -1 = not open */
     struct push_fusion *push;
     struct pop_engine *pop;

@@ -3,8 +3,8 @@
 -- Parameters: p_queue_ids, p_groups  the (queue, group) pairs, aligned
 -- Returns:    number of rows written
 -- Algorithm:  every partition of the queue without a row for the group gets one, placed by the
---             group's subscription: all = everything retained; new and timestamp = just before the
---             first segment at or after the subscription's moment.
+--             group's subscription: just before the first segment at or after its moment (mode all: 1970,
+--             so everything retained).
 -- Tables:     consumer_groups_metadata, log_partitions (read), log_consumers (insert)
 -- Locks, in order: the log_partitions rows concerned (key share, by the foreign key) and the new
 --             log_consumers rows, ascending by (partition_id, consumer_group).
@@ -15,9 +15,8 @@ as $$
     with seeded as (
         insert into queen.log_consumers (partition_id, consumer_group, committed)
         select p.id, m.consumer_group,
-               case m.subscription_mode
-                   when 'all' then p.log_start - 1
-                   else queen.log_offset_at_v1(p.id, m.subscription_timestamp)
+               case when m.subscription_timestamp <= '1970-01-01 00:00:00+00' then p.log_start - 1
+                    else queen.log_offset_at_v1(p.id, m.subscription_timestamp)
                end
         from unnest(p_queue_ids, p_groups) as u (queue_id, consumer_group)
         join queen.consumer_groups_metadata m
