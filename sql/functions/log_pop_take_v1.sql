@@ -33,6 +33,8 @@ declare
     v_left bigint[];        -- by target: what that claim still wants, in messages and partitions
     v_parts int[];
     v_dealt int[];
+    v_taken text[] := '{}'; -- cursor rows, when there are several targets: two may want the same one
+    v_key text;
     v_place int;
     v_need_left bigint;
     v_need_parts int;
@@ -108,6 +110,11 @@ begin
             for update of c skip locked
         loop
             v_target := v_row.target;
+            if cardinality(p_groups) > 1 then
+                v_key := v_ids[v_row.candidate] || p_groups[v_target];
+                continue when v_key = any (v_taken);
+                v_taken[cardinality(v_taken) + 1] := v_key;
+            end if;
             claim := v_claims[v_turn[v_target]];
             partition_id := v_ids[v_row.candidate];
             return next;
