@@ -7,12 +7,14 @@
 --                           deleted, or when missing
 --             sure          messages that a claim at claimable_at gets at least
 --             missing       the group has no cursor row there
--- Algorithm:  a partition under a live lease is claimable when that ends. Else it is since the latest of:
+-- Algorithm:  only partitions written since the group had consumed everything (drained_before) are looked at:
+--             the cost follows what is active, not how many partitions a queue has.
+--             A partition under a live lease is claimable when that ends. Else it is since the latest of:
 --             its first pending segment is delayedProcessing old, and windowBuffer old too unless 100
 --             messages have gathered; its last lease was released, or ran out.
 --             (A window ends at first pending + W: the quiet period that windowBuffer asks for can only
 --             end later, and a partition that is written all the time must not starve.)
--- Tables:     queues, log_partitions, log_consumers, log_segments (read)
+-- Tables:     queues, consumer_groups_metadata, log_partitions, log_consumers, log_segments (read)
 -- Locks:      none
 create or replace function queen.log_pop_pending_v1(p_queue_ids uuid[], p_partition text, p_group text,
                                                     p_now timestamptz)
@@ -30,8 +32,10 @@ as $$
            case when q.delayed_processing = 0 then p.last_offset else h.end_offset end - w.wanted + 1,
            c.partition_id is null
     from (
-        select x.id, x.queue_id, x.last_offset, x.log_start from queen.log_partitions x
-        where p_partition is null and x.queue_id = any (p_queue_ids)
+        select x.id, x.queue_id, x.last_offset, x.log_start
+        from queen.consumer_groups_metadata m
+        join queen.log_partitions x on x.queue_id = m.queue_id and x.last_write_at >= m.drained_before
+        where p_partition is null and m.queue_id = any (p_queue_ids) and m.consumer_group = p_group
         union all
         select x.id, x.queue_id, x.last_offset, x.log_start from queen.log_partitions x
         where x.queue_id = any (p_queue_ids) and x.name = p_partition

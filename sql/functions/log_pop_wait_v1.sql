@@ -5,10 +5,11 @@
 -- Algorithm:  the earliest claimable_at of log_pop_pending_v1; what is claimable already is locked by
 --             another call right now: 20 ms. Two things are mended on the way: a cursor whose pending
 --             segments were all deleted is sealed to last_offset, and cursor rows that were deleted while
---             the group's subscription stayed are made again.
+--             the group's subscription stayed are made again. Nothing pending at all is remembered
+--             (log_pop_drained_v1).
 -- Tables:     those of log_pop_pending_v1 (read), log_consumers (update, insert)
 -- Locks, in order: log_consumers FOR UPDATE SKIP LOCKED of sealed cursors; or advisory (try), then
---             log_consumers_seed_v1's. None when nothing is to be mended.
+--             log_consumers_seed_v1's; or consumer_groups_metadata FOR UPDATE SKIP LOCKED. None when nothing is to be mended.
 create or replace function queen.log_pop_wait_v1(p_queue_ids uuid[], p_partition text, p_group text)
 returns int
 language plpgsql
@@ -19,7 +20,12 @@ declare
     v_at timestamptz;
     v_gone uuid[];
     v_missing uuid[];
+    v_queues uuid[];
+    v_moved bigint[];
 begin
+    select array_agg(m.queue_id), array_agg(m.moved) into v_queues, v_moved
+    from queen.consumer_groups_metadata m
+    where m.queue_id = any (p_queue_ids) and m.consumer_group = p_group;
     select min(k.claimable_at), array_agg(distinct k.queue_id) filter (where k.missing),
            array_agg(k.partition_id) filter (where k.claimable_at is null and not k.missing)
     into v_at, v_missing, v_gone
@@ -47,6 +53,9 @@ begin
         where c.partition_id = t.partition_id and c.consumer_group = p_group;
     end if;
     if v_at is null then
+        if v_gone is null and p_partition is null then
+            perform queen.log_pop_drained_v1(v_queues, v_moved, p_group);
+        end if;
         return null;
     end if;
     return least(greatest(ceil(1000 * extract(epoch from v_at - v_now)), c_soon), 2147483647)::int;
