@@ -75,7 +75,10 @@ static void admin_done(struct pg_job *job, const struct pg_outcome *outcome)
     if (outcome->status == PG_DONE) {
         struct buf body = {0};
         int status = call->render(call, outcome->result, &body);
-        request_answer(call->r, status, NULL, call->headers, &body);
+        if (status != 0)
+            request_answer(call->r, status, NULL, call->headers, &body);
+        else
+            buf_free(&body);
         return;
     }
     bool again = pg_outcome_may_pass(outcome) && !(call->once && outcome->status == PG_UNKNOWN);
@@ -101,4 +104,15 @@ void admin_call_start(struct admin_call *call)
     call->job.deadline_ms = call->deadline_ms;
     call->timer.fire = admin_again;
     pg_lane_submit(call->lane, &call->job);
+}
+
+void admin_call_next(struct admin_call *call, const struct pg_statement *statement,
+                     void (*build)(struct pg_job *, struct pg_params *),
+                     int (*render)(struct admin_call *, const PGresult *, struct buf *))
+{
+    call->unsettled = false;
+    call->job.statement = statement;
+    call->job.build = build;
+    call->render = render;
+    admin_call_start(call);
 }

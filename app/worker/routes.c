@@ -5,6 +5,7 @@
 #include "wire/uri.h"
 #include "worker/groups.h"
 #include "worker/kv.h"
+#include "worker/messages.h"
 #include "worker/timers.h"
 
 enum { ROUTE_MAX_PARTS = 10, ROUTE_MAX_NAMES = 3 };
@@ -50,6 +51,11 @@ ROUTE_PLAIN(route_prometheus, metrics_handle_prometheus)
     {                                                                                              \
         handler(c->w, c->r, c->names[0], c->names[1]);                                             \
     }
+
+ROUTE_PLAIN(route_messages, messages_handle_list)
+ROUTE_NAMED_TWICE(route_message, message_handle_get)
+ROUTE_NAMED_TWICE(route_message_delete, message_handle_delete)
+ROUTE_NAMED_TWICE(route_message_dead_letter, message_handle_dead_letter)
 
 ROUTE_PLAIN(route_kv, kv_handle_batch)
 ROUTE_NAMED_TWICE(route_kv_get, kv_handle_get)
@@ -99,6 +105,10 @@ static const struct route routes[] = {
     {"POST", "api/v1/consumer-groups/:/subscription", route_group_subscription},
     {"POST", "api/v1/consumer-groups/:/queues/:/seek", route_group_seek},
     {"POST", "api/v1/consumer-groups/:/queues/:/partitions/:/seek", route_group_seek_partition},
+    {"GET", "api/v1/messages", route_messages},
+    {"GET", "api/v1/messages/:/:", route_message},
+    {"DELETE", "api/v1/messages/:/:", route_message_delete},
+    {"POST", "api/v1/messages/:/:/dlq", route_message_dead_letter},
     {"POST", "api/v1/kv", route_kv},
     {"GET", "api/v1/kv/:/*", route_kv_get},
     {"PUT", "api/v1/kv/:/*", route_kv_put},
