@@ -3,6 +3,7 @@
 #define WORKER_PUSH_H
 
 #include "log/txn_hash.h"
+#include "wire/json.h"
 #include "worker/worker.h"
 
 enum push_status {
@@ -18,9 +19,11 @@ struct push_request;
 
 /* One item of a request. In the request's arena; slices point into its body. */
 struct push_item {
-    struct push_request *request;
+    struct push_request *request; /* NULL in a transaction */
     struct slice queue, partition, transaction_id, payload;
     struct uuid message_id; /* minted */
+    struct uuid trace_id;   /* when traced */
+    bool traced;
     struct txn_hash hash;
     enum push_status status;
     struct push_item *leader; /* the request's first item of the same id and partition, or NULL */
@@ -37,13 +40,28 @@ struct push_request {
     char failure[256];    /* text of the first failure, "" = none */
 };
 
+enum { PUSH_MAX_ITEMS = 100000 }; /* bounds the memory of one request: about 250 bytes an item */
+
+/* Reads an item from a validated text. in_transaction: `data` stands in for a payload, a missing
+ * one is {}, an empty transactionId counts as absent, and a traceId is kept (contract 1, section
+ * 5). Returns 0, or the HTTP status of the refusal with a text that does not say which item. */
+MUST_CHECK int push_item_parse(struct arena *arena, struct json_value element, bool in_transaction,
+                               struct push_item *item, struct err *err);
+
+/* Sets the leader of every item that repeats an earlier one's id and partition. */
+void push_items_mark_repeats(struct arena *arena, struct push_item *items, size_t count);
+
 /* The items of one request for one partition, in request order, without in-request repeats. */
 struct push_group {
+    struct push_group *next; /* in order of first mention */
     struct slice queue, partition;
     struct push_item **items;
     size_t count;
     size_t bytes; /* of their frames */
 };
+
+/* Collects the items that have no leader. NULL when there are none. */
+struct push_group *push_items_group(struct arena *arena, struct push_item *items, size_t count);
 
 /* Hands a group to the fusion: it becomes (part of) one segment of the partition's next flush. */
 void push_fusion_add(struct worker *w, const struct push_group *group);

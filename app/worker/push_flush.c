@@ -4,7 +4,7 @@
 #include "base/logger.h"
 #include "pg/result.h"
 #include "pg/retry.h"
-#include "shm/dedup.h"
+#include "worker/push_bind.h"
 #include "worker/push_spool.h"
 #include "worker/wake.h"
 
@@ -84,106 +84,26 @@ void push_flush_submit(struct push_flush *flush)
     pg_lane_submit(flush->w->push_lane, &flush->job);
 }
 
-static void push_build_blobs(struct push_flush *flush, struct pg_params *params)
+static struct push_group push_segment_group(const struct push_segment *s)
 {
-    struct worker *w = flush->w;
-    struct buf blob = {0};
-    pg_array_begin(params, PG_BYTEA);
-    for (size_t i = 0; i < flush->count; i++) {
-        const struct push_segment *s = flush->segments[i];
-        buf_clear(&w->frames);
-        buf_reserve(&w->frames, s->bytes);
-        for (size_t k = 0; k < s->count; k++) {
-            const struct push_item *item = s->items[k];
-            struct frame frame = {.message_id = item->message_id,
-                                  .transaction_id = item->transaction_id,
-                                  .payload = item->payload};
-            frame_append(&w->frames, &frame);
-        }
-        buf_clear(&blob);
-        segment_pack(w->packer, buf_slice(&w->frames), &blob);
-        pg_array_bytes(params, buf_slice(&blob));
-    }
-    pg_array_end(params);
-    buf_free(&blob);
-}
-
-/* The hashes of a segment, one after the other, in the scratch buffer. */
-static struct slice push_segment_hashes(const struct push_segment *s, struct buf *hashes)
-{
-    buf_clear(hashes);
-    buf_reserve(hashes, s->count * TXN_HASH_SIZE);
-    for (size_t k = 0; k < s->count; k++)
-        buf_put(hashes, s->items[k]->hash.bytes, TXN_HASH_SIZE);
-    return buf_slice(hashes);
-}
-
-/* Parameters 4 and, for later, what this host can vouch for. */
-static void push_build_hashes(const struct push_flush *flush, struct pg_params *params,
-                              struct dedup_vouch *vouches)
-{
-    struct worker *w = flush->w;
-    struct buf hashes = {0};
-    pg_array_begin(params, PG_BYTEA);
-    for (size_t i = 0; i < flush->count; i++) {
-        const struct push_segment *s = flush->segments[i];
-        struct slice bytes = push_segment_hashes(s, &hashes);
-        pg_array_bytes(params, bytes);
-        vouches[i] = (struct dedup_vouch){.from = 0, .upto = -1};
-        if (w->settings.dedup_cache)
-            vouches[i] = dedup_ask(w->shm, s->partition->queue, s->partition->partition,
-                                   (const struct txn_hash *)(const void *)bytes.p, s->count);
-    }
-    pg_array_end(params);
-    buf_free(&hashes);
+    return (struct push_group){.queue = s->partition->queue,
+                               .partition = s->partition->partition,
+                               .items = s->items,
+                               .count = s->count,
+                               .bytes = s->bytes};
 }
 
 static void push_flush_build(struct pg_job *job, struct pg_params *params)
 {
     struct push_flush *flush = TABLE_OWNER(job, struct push_flush, job);
+    struct push_group groups[FLUSH_MAX_SEGMENTS];
     struct dedup_vouch vouches[FLUSH_MAX_SEGMENTS];
-    pg_array_begin(params, PG_TEXT);
     for (size_t i = 0; i < flush->count; i++)
-        pg_array_bytes(params, flush->segments[i]->partition->queue);
-    pg_array_end(params);
-    pg_array_begin(params, PG_TEXT);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_array_bytes(params, flush->segments[i]->partition->partition);
-    pg_array_end(params);
-    pg_array_begin(params, PG_INT4);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_array_int4(params, (int32_t)flush->segments[i]->count);
-    pg_array_end(params);
-    push_build_hashes(flush, params, vouches);
-    pg_array_begin(params, PG_INT8);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_array_int8(params, vouches[i].upto);
-    pg_array_end(params);
-    push_build_blobs(flush, params);
+        groups[i] = push_segment_group(flush->segments[i]);
+    push_bind(flush->w, groups, flush->count, params, vouches);
     pg_param_uuid(params, &flush->request_id);
     pg_param_bool(params, flush->retry);
-    pg_array_begin(params, PG_INT8);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_array_int8(params, vouches[i].from);
-    pg_array_end(params);
-    pg_array_begin(params, PG_UUID);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_array_uuid(params, &vouches[i].partition_id);
-    pg_array_end(params);
-}
-
-/* Remembers what was committed, so that the next push need not look for it in SQL. */
-static void push_note(struct worker *w, const struct push_segment *s, const PGresult *r, int row)
-{
-    struct buf hashes = {0};
-    struct uuid id = pg_get_uuid(r, row, PUSH_PARTITION_ID);
-    if (!w->settings.dedup_cache)
-        return;
-    struct slice bytes = push_segment_hashes(s, &hashes);
-    dedup_note(w->shm, s->partition->queue, s->partition->partition, &id,
-               pg_get_int8(r, row, PUSH_BASE), (const struct txn_hash *)(const void *)bytes.p,
-               s->count);
-    buf_free(&hashes);
+    push_bind_vouches(vouches, flush->count, params);
 }
 
 /* The duplicates of one segment: their original message ids are read from the log. */
@@ -302,7 +222,9 @@ static void push_flush_verdicts(struct push_flush *flush, const PGresult *r)
             continue;
         }
         WORKER_COUNT(w, push_segments, 1);
-        push_note(w, s, r, row);
+        struct push_group group = push_segment_group(s);
+        struct uuid partition_id = pg_get_uuid(r, row, PUSH_PARTITION_ID);
+        push_note(w, &group, &partition_id, pg_get_int8(r, row, PUSH_BASE));
         wake_send(w, table_hash(s->partition->queue, (struct slice){0}),
                   table_hash(s->partition->partition, (struct slice){0}), 0);
         for (size_t k = 0; k < s->count; k++)
