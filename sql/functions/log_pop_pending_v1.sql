@@ -34,7 +34,7 @@ as $$
     from (
         select x.id, x.queue_id, x.last_offset, x.log_start
         from queen.consumer_groups_metadata m
-        join queen.log_partitions x on x.queue_id = m.queue_id and x.last_write_at >= m.drained_before
+        join queen.log_partitions x on x.queue_id = m.queue_id and x.last_write_at > m.drained_before
         where p_partition is null and m.queue_id = any (p_queue_ids) and m.consumer_group = p_group
         union all
         select x.id, x.queue_id, x.last_offset, x.log_start from queen.log_partitions x

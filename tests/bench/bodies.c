@@ -11,7 +11,7 @@ void bench_done(struct bench *b, enum bench_step step, uint64_t due_us, uint64_t
     uint64_t now = clock_mono_us();
     if (now < b->started_us || now > b->stop_us)
         return;
-    histogram_add(&b->latency[step], now - due_us);
+    histogram_add(&b->latency[step], now > due_us ? now - due_us : 0);
     b->operations[step]++;
     b->carried[step] += carried;
 }
