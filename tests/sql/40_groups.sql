@@ -15,7 +15,7 @@ select is(pg_temp.push('q', 'p2', '{x}'), 'queued 0', 'push');
 select is(pg_temp.lag('q'), null, 'no cursor, no lag');
 select is(pg_temp.pop('q', 'w1', 2), 'p:a,b', 'pop');
 select is(pg_temp.lag('q'), 'p:3 leased, p2:1', 'leased messages are not consumed');
-select is(pg_temp.ack('q', 'w1', 'a:completed b:completed'), 'ok released acked=2', 'ack');
+select is(pg_temp.ack('q', 'w1', 'a:completed b:completed'), 'done released acked=2', 'ack');
 select is(pg_temp.lag('q'), 'p:1, p2:1', 'consumed');
 update queen.log_partitions set log_start = 3 where id = pg_temp.pid('q');
 select is(pg_temp.lag('q'), 'p:0 none, p2:1', 'what is deleted does not count');
