@@ -1,9 +1,11 @@
-/* GET /api/v1/dlq: the dead letters, newest first (contract 2, section 3). */
-#include "worker/admin.h"
-#include "worker/listing.h"
+/* The dead letters of many messages: GET /api/v1/dlq, newest first, and DELETE /api/v1/dlq, the
+ * purge of a queue (contract 2, section 3). */
+#include "worker/dlq.h"
 
 #include "wire/json_write.h"
 #include "wire/uri.h"
+#include "worker/admin.h"
+#include "worker/listing.h"
 
 enum { DLQ_DEFAULT_LIMIT = 100 };
 
@@ -92,5 +94,61 @@ void dlq_handle_list(struct worker *w, struct request *r)
     if (!listing_read_page(r, query, DLQ_DEFAULT_LIMIT, &call->number[0], &call->number[1]))
         return;
     call->render = dlq_render;
+    admin_call_start(call);
+}
+
+/* Rows deleted in one transaction: a purge of any size keeps its locks short. */
+enum { PURGE_STEP = 10000 };
+
+static const struct pg_statement purge_statement = {.name = "dlq_purge",
+                                                    .sql = "select queen.dlq_purge_v1($1, $2, $3)",
+                                                    .param_count = 3,
+                                                    .types = {PG_TEXT, PG_TEXT, PG_INT4}};
+
+enum { PURGE_QUEUE, PURGE_GROUP };
+
+static void purge_build(struct pg_job *job, struct pg_params *params)
+{
+    const struct admin_call *call = TABLE_OWNER(job, struct admin_call, job);
+    pg_param_text(params, call->text[PURGE_QUEUE]);
+    pg_param_text(params, call->text[PURGE_GROUP]);
+    pg_param_int4(params, PURGE_STEP);
+}
+
+static int purge_render(struct admin_call *call, const PGresult *r, struct buf *body)
+{
+    int64_t deleted = pg_get_int8(r, 0, 0);
+    call->number[0] += deleted;
+    if (deleted == PURGE_STEP) {
+        admin_call_next(call, &purge_statement, purge_build, purge_render);
+        return 0;
+    }
+    buf_printf(body, "{\"success\":true,\"deleted\":%lld,\"queue\":", (long long)call->number[0]);
+    json_write_string(body, call->text[PURGE_QUEUE]);
+    BUF_PUT_LITERAL(body, ",\"consumerGroup\":");
+    if (call->text[PURGE_GROUP].n > 0)
+        json_write_string(body, call->text[PURGE_GROUP]);
+    else
+        BUF_PUT_LITERAL(body, "null");
+    buf_putc(body, '}');
+    return 200;
+}
+
+void dlq_handle_purge(struct worker *w, struct request *r)
+{
+    struct slice path, query;
+    struct admin_call *call = admin_call_new(w, r, w->admin_lane, &purge_statement, purge_build);
+    uri_split(request_head(r)->target, &path, &query);
+    if (!listing_read_text(r, query, "queue", &call->text[PURGE_QUEUE]) ||
+        !listing_read_text(r, query, "consumerGroup", &call->text[PURGE_GROUP]))
+        return;
+    if (call->text[PURGE_QUEUE].n == 0) {
+        struct buf body = {0};
+        BUF_PUT_LITERAL(&body, "{\"success\":false,\"error\":\"queue is required\",\"message\":"
+                               "\"Bulk DLQ purge requires an exact queue name\"}");
+        request_answer(r, 400, NULL, (struct slice){0}, &body);
+        return;
+    }
+    call->render = purge_render;
     admin_call_start(call);
 }

@@ -3,9 +3,12 @@
 #include "worker/worker.h"
 
 #include "wire/uri.h"
+#include "worker/dlq.h"
 #include "worker/groups.h"
 #include "worker/kv.h"
+#include "worker/maintenance.h"
 #include "worker/messages.h"
+#include "worker/resources.h"
 #include "worker/timers.h"
 
 enum { ROUTE_MAX_PARTS = 10, ROUTE_MAX_NAMES = 3 };
@@ -56,7 +59,14 @@ ROUTE_PLAIN(route_messages, messages_handle_list)
 ROUTE_NAMED_TWICE(route_message, message_handle_get)
 ROUTE_NAMED_TWICE(route_message_delete, message_handle_delete)
 ROUTE_NAMED_TWICE(route_message_dead_letter, message_handle_dead_letter)
+ROUTE_NAMED_TWICE(route_message_retry, dlq_handle_retry)
+ROUTE_NAMED(route_dlq_replay, dlq_handle_replay)
+ROUTE_PLAIN(route_dlq_purge, dlq_handle_purge)
 
+ROUTE_PLAIN(route_maintenance, maintenance_handle_get)
+ROUTE_PLAIN(route_maintenance_set, maintenance_handle_set)
+ROUTE_PLAIN(route_maintenance_pop, maintenance_handle_pop_get)
+ROUTE_PLAIN(route_maintenance_pop_set, maintenance_handle_pop_set)
 ROUTE_PLAIN(route_kv, kv_handle_batch)
 ROUTE_NAMED_TWICE(route_kv_get, kv_handle_get)
 ROUTE_NAMED_TWICE(route_kv_put, kv_handle_put)
@@ -68,6 +78,14 @@ ROUTE_NAMED(route_timers_list, timers_handle_list)
 ROUTE_NAMED_TWICE(route_timers_get, timers_handle_get)
 ROUTE_NAMED_TWICE(route_timers_cancel, timers_handle_cancel)
 
+ROUTE_PLAIN(route_queues, resources_handle_queues)
+ROUTE_NAMED(route_queue, resources_handle_queue)
+ROUTE_NAMED(route_queue_depth, resources_handle_depth)
+ROUTE_NAMED(route_queue_clear, queue_handle_clear)
+ROUTE_PLAIN(route_overview, resources_handle_overview)
+ROUTE_PLAIN(route_namespaces, resources_handle_namespaces)
+ROUTE_PLAIN(route_tasks, resources_handle_tasks)
+ROUTE_PLAIN(route_partitions, resources_handle_partitions)
 ROUTE_PLAIN(route_groups, groups_handle_list)
 ROUTE_PLAIN(route_groups_lagging, groups_handle_lagging)
 ROUTE_NAMED(route_group, group_handle_detail)
@@ -97,6 +115,16 @@ static const struct route routes[] = {
     {"POST", "api/v1/configure", route_configure},
     {"DELETE", "api/v1/resources/queues/:", route_queue_delete},
     {"GET", "api/v1/dlq", route_dlq},
+    {"DELETE", "api/v1/dlq", route_dlq_purge},
+    {"POST", "api/v1/dlq/:/replay", route_dlq_replay},
+    {"GET", "api/v1/resources/queues", route_queues},
+    {"GET", "api/v1/resources/queues/:", route_queue},
+    {"GET", "api/v1/resources/queues/:/depth", route_queue_depth},
+    {"DELETE", "api/v1/queues/:/clear", route_queue_clear},
+    {"GET", "api/v1/resources/overview", route_overview},
+    {"GET", "api/v1/resources/namespaces", route_namespaces},
+    {"GET", "api/v1/resources/tasks", route_tasks},
+    {"GET", "api/v1/resources/partitions", route_partitions},
     {"GET", "api/v1/consumer-groups", route_groups},
     {"GET", "api/v1/consumer-groups/lagging", route_groups_lagging}, /* before a group's name */
     {"GET", "api/v1/consumer-groups/:", route_group},
@@ -108,6 +136,7 @@ static const struct route routes[] = {
     {"GET", "api/v1/messages", route_messages},
     {"GET", "api/v1/messages/:/:", route_message},
     {"DELETE", "api/v1/messages/:/:", route_message_delete},
+    {"POST", "api/v1/messages/:/:/retry", route_message_retry},
     {"POST", "api/v1/messages/:/:/dlq", route_message_dead_letter},
     {"POST", "api/v1/kv", route_kv},
     {"GET", "api/v1/kv/:/*", route_kv_get},
@@ -119,6 +148,10 @@ static const struct route routes[] = {
     {"GET", "api/v1/timers/:", route_timers_list},
     {"GET", "api/v1/timers/:/*", route_timers_get},
     {"DELETE", "api/v1/timers/:/*", route_timers_cancel},
+    {"GET", "api/v1/system/maintenance", route_maintenance},
+    {"POST", "api/v1/system/maintenance", route_maintenance_set},
+    {"GET", "api/v1/system/maintenance/pop", route_maintenance_pop},
+    {"POST", "api/v1/system/maintenance/pop", route_maintenance_pop_set},
     {"GET", "health", route_health},
     {"GET", "status", route_status},
     {"GET", "metrics/prometheus", route_prometheus},
