@@ -91,6 +91,11 @@ bool report_name(struct report *report, size_t at, const char *field, struct sli
     return true;
 }
 
+bool report_queue(struct report *report, size_t at, struct slice queue)
+{
+    return queue.n == 0 || report_name(report, at, "queue", queue);
+}
+
 void report_start(struct report *report)
 {
     admin_call_start(&report->call);

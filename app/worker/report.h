@@ -30,6 +30,9 @@ MUST_CHECK bool report_page(struct report *report, int64_t dflt, int64_t most, s
 /* A name from the path. False: refused and answered. */
 MUST_CHECK bool report_name(struct report *report, size_t at, const char *field, struct slice name);
 
+/* The same for a queue, whose name may be empty (contract 1, section 1.5). */
+MUST_CHECK bool report_queue(struct report *report, size_t at, struct slice queue);
+
 void report_start(struct report *report);
 
 #endif

@@ -1,0 +1,38 @@
+-- overview_v1: everything in one answer.
+--
+-- Returns:    the answer of GET /api/v1/resources/overview (contract 2, section 1), as text
+-- Algorithm:  counts and lags are live, by watermarks; per second: means of the last five minutes;
+--             statsAge: since the last row of the time series, -1 = there is none
+-- Tables:     queues, metrics_minute, those of queue_load_v1 and consumer_lag_v1 (read)
+-- Locks:      none
+create or replace function queen.overview_v1()
+returns text
+language sql stable
+as $$
+    with lag as materialized (
+        select c.lag, queen.seconds_since_v1(c.oldest) as age
+        from queen.consumer_lag_v1(null) as c where c.lag > 0
+    )
+    select json_build_object(
+        'queues', q.queues, 'partitions', l.partitions, 'namespaces', q.namespaces, 'tasks', q.tasks,
+        'messages', queen.load_json_v1(l.total, l.pending, l.processing, l.completed, l.dead),
+        'lag', (select json_build_object(
+                    'time', json_build_object('avg', coalesce(round(avg(age)), 0),
+                        'median', coalesce(percentile_disc(0.5) within group (order by age), 0),
+                        'min', coalesce(min(age), 0), 'max', coalesce(max(age), 0)),
+                    'offset', json_build_object('avg', coalesce(round(avg(lag.lag)), 0),
+                        'median', coalesce(percentile_disc(0.5) within group (order by lag.lag), 0),
+                        'min', coalesce(min(lag.lag), 0), 'max', coalesce(max(lag.lag), 0)))
+                from lag),
+        'throughput', (select json_build_object(
+                           'ingestedPerSecond', coalesce(round(sum((m.counters ->> 'push_messages')::numeric) / 300, 2), 0),
+                           'processedPerSecond', coalesce(round(sum((m.counters ->> 'ack_items')::numeric) / 300, 2), 0))
+                       from queen.metrics_minute m where m.minute > clock_timestamp() - interval '6 minutes'),
+        'timestamp', queen.time_text_v1(clock_timestamp())::json,
+        'statsAge', queen.stats_age_v1())::text
+    from (select count(*) as queues, count(distinct nullif(x.namespace, '')) as namespaces,
+                 count(distinct nullif(x.task, '')) as tasks from queen.queues x) as q
+    cross join (select coalesce(sum(y.partitions), 0)::bigint as partitions, sum(y.total)::bigint as total, sum(y.pending)::bigint as pending,
+                       sum(y.processing)::bigint as processing, sum(y.completed)::bigint as completed, sum(y.dead)::bigint as dead
+                from queen.queue_load_v1(array(select x.id from queen.queues x)) as y) as l;
+$$;
