@@ -1,10 +1,12 @@
 /* queen-keeper: what has to happen now and then, once per host: hints about writes of other hosts,
- * timers, upkeep (hash rows, retention, expired keys), reclaiming slots of dead processes. One per
- * instance. */
+ * timers, draining the push spool, upkeep (hash rows, retention, expired keys), reclaiming slots of
+ * dead processes. One per instance. */
 #include "base/logger.h"
 #include "base/table.h"
 #include "keeper/hints.h"
 #include "keeper/keeper.h"
+#include "keeper/maintenance.h"
+#include "keeper/spool.h"
 #include "keeper/timers.h"
 #include "keeper/upkeep.h"
 
@@ -98,14 +100,18 @@ int main(void)
     struct hints *hints = hints_new(&k);
     struct upkeep *upkeep = upkeep_new(&k);
     struct timers *timers = timers_new(&k, hints, &err);
-    if (timers == NULL) {
+    struct maintenance *maintenance = maintenance_new(&k, hints);
+    struct spool *spool = timers == NULL ? NULL : spool_new(&k, hints, maintenance, &err);
+    if (spool == NULL) {
         logger_error("keeper", "cannot start: %s", err.text);
         return EXIT_FAILURE;
     }
     logger_info("keeper", "ready");
     loop_run(k.loop);
+    spool_free(spool);
     timers_free(timers);
     pg_lane_free(k.lane);
+    maintenance_free(maintenance);
     upkeep_free(upkeep);
     hints_free(hints);
     slot_release(&k.slot);

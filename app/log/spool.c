@@ -224,6 +224,20 @@ bool spool_reader_own(struct spool_reader *r)
     return r->owned;
 }
 
+bool spool_reader_hop(const struct spool_reader *r, int64_t size, int64_t *at)
+{
+    char header[SPOOL_RECORD_MIN];
+    if (size - *at < SPOOL_RECORD_MIN ||
+        pread(r->fd, header, sizeof header, (off_t)*at) != (ssize_t)sizeof header ||
+        memcmp(header, record_mark, sizeof record_mark) != 0)
+        return false;
+    int64_t length = SPOOL_RECORD_MIN + (int64_t)get_le(header + sizeof record_mark, 4);
+    if (length > size - *at)
+        return false;
+    *at += length;
+    return true;
+}
+
 void spool_reader_seek(struct spool_reader *r, int64_t at)
 {
     r->at = at < SPOOL_HEADER ? SPOOL_HEADER : at;

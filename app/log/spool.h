@@ -80,6 +80,9 @@ void spool_reader_seek(struct spool_reader *r, int64_t at);
  * record is the end: *torn (may be NULL) says how many bytes it has. */
 MUST_CHECK enum spool_result spool_reader_next(struct spool_reader *r, struct spool_record *out,
                                                int64_t *torn, struct err *err);
+/* Whether a whole record seems to begin at *at, by its header alone; moves *at behind it. For
+ * counting. */
+MUST_CHECK bool spool_reader_hop(const struct spool_reader *r, int64_t size, int64_t *at);
 /* Gives the lock back. */
 void spool_reader_close(struct spool_reader *r);
 
