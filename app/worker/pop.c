@@ -2,6 +2,7 @@
 #include "worker/pop.h"
 
 #include "base/clock.h"
+#include "shm/maintenance.h"
 #include "wire/json_write.h"
 #include "wire/uri.h"
 
@@ -174,6 +175,12 @@ static bool pop_refused(struct worker *w, struct request *r, struct pop_params *
         pop_refuse(r, 400, "conflation is not supported by this server");
         return true;
     }
+    if (maintenance_is_on(w->shm, MAINTENANCE_POP)) {
+        struct buf none = {0};
+        WORKER_COUNT(w, pop_empty, 1);
+        request_answer(r, 204, NULL, (struct slice){0}, &none);
+        return true;
+    }
     return false;
 }
 
@@ -282,6 +289,7 @@ void pop_call_empty(struct pop_call *call, int64_t retry_after_ms)
 {
     struct pop_set *set = call->set;
     bool leaves = call->r == NULL || !call->wait || call->w->stopping ||
+                  maintenance_is_on(call->w->shm, MAINTENANCE_POP) ||
                   loop_now_ms(call->w->loop) >= call->deadline_ms;
     call->state = POP_IDLE;
     if (!leaves)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "shm/fifo.h"
+#include "shm/maintenance.h"
 #include "worker/pop.h"
 
 #include <errno.h>
@@ -40,6 +41,9 @@ static void wake_read(struct loop_io *io, uint32_t events)
     WORKER_COUNT(wake->w, wakes_received, count);
     for (size_t i = 0; i < count; i++)
         pop_wake(wake->w, records[i].queue, records[i].partition, records[i].group);
+    /* The switch was set before the wake-up was sent. */
+    if (maintenance_is_on(wake->w->shm, MAINTENANCE_POP))
+        pop_answer_parked(wake->w);
 }
 
 static void wake_write(struct wake_out *wake, uint32_t slot)
