@@ -10,6 +10,7 @@
 #include "worker/messages.h"
 #include "worker/resources.h"
 #include "worker/timers.h"
+#include "worker/traces.h"
 
 enum { ROUTE_MAX_PARTS = 10, ROUTE_MAX_NAMES = 3 };
 
@@ -67,6 +68,11 @@ ROUTE_PLAIN(route_maintenance, maintenance_handle_get)
 ROUTE_PLAIN(route_maintenance_set, maintenance_handle_set)
 ROUTE_PLAIN(route_maintenance_pop, maintenance_handle_pop_get)
 ROUTE_PLAIN(route_maintenance_pop_set, maintenance_handle_pop_set)
+ROUTE_PLAIN(route_traces_add, traces_handle_add)
+ROUTE_PLAIN(route_trace_names, traces_handle_names)
+ROUTE_NAMED(route_traces_by_name, traces_handle_by_name)
+ROUTE_NAMED_TWICE(route_traces_message, traces_handle_message)
+
 ROUTE_PLAIN(route_kv, kv_handle_batch)
 ROUTE_NAMED_TWICE(route_kv_get, kv_handle_get)
 ROUTE_NAMED_TWICE(route_kv_put, kv_handle_put)
@@ -138,6 +144,10 @@ static const struct route routes[] = {
     {"DELETE", "api/v1/messages/:/:", route_message_delete},
     {"POST", "api/v1/messages/:/:/retry", route_message_retry},
     {"POST", "api/v1/messages/:/:/dlq", route_message_dead_letter},
+    {"POST", "api/v1/traces", route_traces_add},
+    {"GET", "api/v1/traces/names", route_trace_names},
+    {"GET", "api/v1/traces/by-name/:", route_traces_by_name}, /* before a message's address */
+    {"GET", "api/v1/traces/:/:", route_traces_message},
     {"POST", "api/v1/kv", route_kv},
     {"GET", "api/v1/kv/:/*", route_kv_get},
     {"PUT", "api/v1/kv/:/*", route_kv_put},
