@@ -15,7 +15,8 @@ returns table (partition text, queue text, namespace text, task text, scan_below
 language sql stable
 as $$
     select p.name, q.name, q.namespace, q.task, p.txns_start, s.off, s.base_offset, s.created_at, s.blob,
-           queen.message_status_v1(p.id, s.off, g.completed_upto, g.span_from, g.span_to),
+           case when s.off is not null then
+               queen.message_status_v1(p.id, s.off, g.completed_upto, g.span_from, g.span_to) end,
            (select count(*) from unnest(g.committed) as c (o) where c.o >= s.off)::int, cardinality(g.committed),
            g.lease_expires_at,
            exists (select 1 from queen.log_consumers c

@@ -5,7 +5,7 @@
 --             p_limit, p_offset
 -- Returns:    one row per message. blob: its segment, on the first row of each segment; NULL on the
 --             others, and on all of a segment when the segments before it hold 64 MB together
--- Algorithm:  partitions by their last write, newest first, until none can hold anything newer than
+-- Algorithm:  partitions that can hold any, by their last write, newest first, until none can hold anything newer than
 --             the page's last message. In each, the window and the status bound the offsets, so that
 --             what lies outside is not looked at; then its segments backwards, at most one page full.
 -- Tables:     queues, log_partitions, log_segments, log_consumers, log_dlq (read)
@@ -23,8 +23,9 @@ as $$
 declare
     c_blob_bytes constant bigint := 64 << 20;
     v_need constant bigint := greatest(p_limit, 0)::bigint + greatest(p_offset, 0);
+    v_now constant timestamptz := clock_timestamp();
     -- The oldest that can still be on the page: the window's begin, then the page's last message.
-    v_floor timestamptz := coalesce(p_from, clock_timestamp() - interval '1 hour');
+    v_floor timestamptz := coalesce(p_from, v_now - interval '1 hour');
     v_part record;
     v_progress record;
     v_low bigint;
@@ -45,6 +46,16 @@ begin
         where p.last_write_at >= v_floor - interval '1 second'
           and (p_queue = '' or q.name = p_queue) and (p_partition = '' or p.name = p_partition)
           and (p_namespace = '' or q.namespace = p_namespace) and (p_task = '' or q.task = p_task)
+          and (p_to is null or p.oldest_live_at is null or p.oldest_live_at <= p_to)
+          and case p_status
+                  when 'dead_letter' then exists (select 1 from queen.log_dlq d where d.partition_id = p.id)
+                  when 'processing' then exists (select 1 from queen.log_consumers c
+                                                 where c.partition_id = p.id and c.batch_end is not null
+                                                   and c.lease_expires_at >= v_now)
+                  when 'pending' then coalesce((select min(c.committed) from queen.log_consumers c
+                                                where c.partition_id = p.id), -1) < p.last_offset
+                  else true
+              end
         order by p.last_write_at desc
     loop
         -- last_write_at lags by up to a second.

@@ -1,7 +1,8 @@
 // Replay of dead letters by id and by address; purge.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { assertError, Batch, query, unique, until, useQueen, UUID_V7, ZERO_UUID } from './lib/queen.mjs';
+import { startInstance } from './lib/instance.mjs';
+import { assertError, Batch, Queen, query, unique, until, useQueen, UUID_V7, ZERO_UUID } from './lib/queen.mjs';
 
 const KEYS = ['success', 'result', 'queue', 'partition', 'consumerGroup', 'dlqId', 'originalTransactionId', 'replayedAs', 'dlqRowRemoved'];
 const NOBODY = '00000000-0000-7000-8000-000000000000';
@@ -140,6 +141,30 @@ describe('dlq replay', { concurrency: 4 }, () => {
             for (const a of answers) assert.ok([200, 404].includes(a.status), a.text);
         }
         assert.equal(await c.instance.psql('select deadlocks from pg_stat_database where datname = current_database()'), before);
+    });
+
+    it('push maintenance refuses replays and keeps the rows', async () => {
+        const own = await startInstance({ workers: 1 });
+        const queen = new Queen(own);
+        try {
+            await queen.push('q', ['a'], 'p');
+            const popped = await queen.popPartition('q', 'p');
+            await new Batch(queen, popped.json).ack([['a', 'dlq', 'broken']]);
+            const [m] = (await queen.dlq({ queue: 'q' })).json.messages;
+            await queen.post('/api/v1/system/maintenance', { enabled: true });
+            for (const target of [`/api/v1/dlq/${m.id}/replay`, `/api/v1/messages/${m.partitionId}/a/retry`]) {
+                const answer = await queen.post(target, '');
+                assertError(answer, 503, /maintenance/);
+                assert.deepEqual([answer.json.success, answer.json.result, answer.json.dlqRowRemoved], [false, 'maintenance', false]);
+                assert.equal(answer.headers['retry-after'], '1');
+            }
+            assert.equal((await queen.dlq({ queue: 'q' })).json.total, 1);
+            await queen.post('/api/v1/system/maintenance', { enabled: false });
+            assert.equal((await queen.post(`/api/v1/dlq/${m.id}/replay`, '')).json.result, 'moved');
+        } finally {
+            queen.close();
+            await own.stop();
+        }
     });
 
     const purge = (parameters) => c.queen.request('DELETE', `/api/v1/dlq${query(parameters)}`);
