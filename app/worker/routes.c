@@ -9,6 +9,7 @@
 #include "worker/maintenance.h"
 #include "worker/messages.h"
 #include "worker/resources.h"
+#include "worker/streams.h"
 #include "worker/timers.h"
 #include "worker/traces.h"
 
@@ -100,6 +101,10 @@ ROUTE_NAMED_TWICE(route_group_seek, group_handle_seek_queue)
 ROUTE_NAMED(route_group_delete, group_handle_delete)
 ROUTE_NAMED_TWICE(route_group_delete_queue, group_handle_delete_queue)
 
+ROUTE_PLAIN(route_streams_register, streams_handle_register)
+ROUTE_PLAIN(route_streams_state, streams_handle_state_get)
+ROUTE_PLAIN(route_streams_cycle, streams_handle_cycle)
+
 static void route_group_seek_partition(const struct route_call *c)
 {
     group_handle_seek_partition(c->w, c->r, c->names[0], c->names[1], c->names[2]);
@@ -162,6 +167,9 @@ static const struct route routes[] = {
     {"POST", "api/v1/system/maintenance", route_maintenance_set},
     {"GET", "api/v1/system/maintenance/pop", route_maintenance_pop},
     {"POST", "api/v1/system/maintenance/pop", route_maintenance_pop_set},
+    {"POST", "streams/v1/queries", route_streams_register},
+    {"POST", "streams/v1/state/get", route_streams_state},
+    {"POST", "streams/v1/cycle", route_streams_cycle},
     {"GET", "health", route_health},
     {"GET", "status", route_status},
     {"GET", "metrics/prometheus", route_prometheus},

@@ -26,11 +26,12 @@ struct worker {
     /* One lane per kind of work, so that one kind cannot starve another. */
     struct pg_lane *push_lane, *pop_lane, *ack_lane, *admin_lane;
     struct pg_lane *kv_lane; /* key/value and timers */
+    struct pg_lane *streams_lane;
     struct pg_lane *report_lane; /* listings that read a row per partition, seeks */
     int timers_fifo;         /* to the keeper; -1 = not open */
     struct push_fusion *push;
-    struct pop_engine *pop;
     struct push_spool *spool;
+    struct pop_engine *pop;
     struct ack_pipe *ack;
     struct wake_out *wake;
     struct segment_packer *packer;

@@ -3,10 +3,10 @@
 -- Parameters: p_queue  name
 -- Returns:    whether it existed; timers go also when it did not, lest they create it again
 -- Tables:     queues, log_partitions, log_consumers, log_segments, log_txns, log_dlq,
---             consumer_groups_metadata, log_timers (delete)
+--             consumer_groups_metadata, log_timers, queen_streams.cycles and state (delete)
 -- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is
 --             created meanwhile), its log_partitions FOR UPDATE ascending by id, its log_consumers FOR
---             UPDATE ascending by (partition_id, consumer_group).
+--             UPDATE ascending by (partition_id, consumer_group), rows of queen_streams.
 create or replace function queen.queue_delete_v1(p_queue text)
 returns boolean
 language plpgsql
@@ -28,6 +28,9 @@ begin
     delete from queen.log_segments s where s.partition_id = any (v_partitions);
     delete from queen.log_txns t where t.partition_id = any (v_partitions);
     delete from queen.log_dlq d where d.partition_id = any (v_partitions);
+    delete from queen_streams.state s using queen_streams.cycles c
+    where c.partition_id = any (v_partitions) and s.query_id = c.query_id and s.partition_id = c.partition_id;
+    delete from queen_streams.cycles c where c.partition_id = any (v_partitions);
     delete from queen.queues q where q.id = v_id;
     return true;
 end
