@@ -27,6 +27,7 @@ struct registry_entry {
     uint64_t expires_mono_ms;
     uint64_t queue;
     uint32_t message_count;
+    int32_t conflated;
     uint32_t next; /* in its bucket, or in the free list; ENTRY_NONE = last */
     bool used;
     bool referenced; /* asked for since the CLOCK hand passed */
@@ -224,6 +225,7 @@ void registry_put(struct shm *shm, const struct uuid *partition_id, struct slice
     e->expires_mono_ms = batch->expires_mono_ms;
     e->queue = batch->queue;
     e->message_count = batch->message_count;
+    e->conflated = batch->conflated;
     v.shard->inserts++;
     shard_leave(&v);
 }
@@ -247,8 +249,13 @@ bool registry_take(struct shm *shm, const struct uuid *partition_id, struct slic
         hit = memcmp(&e->fingerprint, fingerprint, sizeof *fingerprint) == 0;
     }
     if (hit) {
-        *out = (struct registry_batch){e->lease_id,    e->batch_end,       e->message_count,
-                                       e->fingerprint, e->expires_mono_ms, e->queue};
+        *out = (struct registry_batch){.lease_id = e->lease_id,
+                                       .batch_end = e->batch_end,
+                                       .message_count = e->message_count,
+                                       .conflated = e->conflated,
+                                       .fingerprint = e->fingerprint,
+                                       .expires_mono_ms = e->expires_mono_ms,
+                                       .queue = e->queue};
         shard_remove(&v, e);
         v.shard->hits++;
     } else {

@@ -11,7 +11,8 @@
 struct registry_batch {
     struct uuid lease_id;
     int64_t batch_end;           /* inclusive offset */
-    uint32_t message_count;      /* delivered messages */
+    uint32_t message_count;      /* that its ack retires */
+    int32_t conflated;           /* of those, not delivered; -1 = not a conflated batch */
     struct txn_hash fingerprint; /* of the distinct delivered hashes */
     uint64_t expires_mono_ms;    /* lease + 10 s; memory bound, not correctness */
     uint64_t queue;              /* table_hash(queue name, ""): who to wake when it is released */

@@ -15,11 +15,33 @@ enum {
     POP_MARGIN_MS = 250, /* contract 1, section 2.7: no claim so close to the caller's deadline */
 };
 
+enum {
+    POP_DEFAULT_BATCH = 200,
+    POP_DEFAULT_PARTITIONS = 1,
+    POP_MAX_WIDTH = 64, /* contract 1, section 2.5: partitions of a conflating pop */
+};
+
+#define POP_LEFT_OUT INT64_MIN
+
 struct pop_params {
     int64_t batch, partitions, lease_seconds, timeout;
-    bool wait, auto_ack, conflation;
+    bool wait, auto_ack, autopilot;
+    enum pop_wish conflation;
     struct slice group, mode, from, namespace, task;
 };
+
+/* Three values on the wire: absent is not false (data-plane detail, section 19). */
+static bool pop_read_wish(struct slice query, const char *name, struct arena *arena,
+                          enum pop_wish *wish, struct err *err)
+{
+    struct slice text;
+    bool found, yes = false;
+    if (!uri_param(query, name, arena, &text, &found, err) ||
+        !uri_param_bool(query, name, &yes, err))
+        return false;
+    *wish = !found ? POP_UNSAID : yes ? POP_YES : POP_NO;
+    return true;
+}
 
 static bool pop_read_params(struct worker *w, struct request *r, struct pop_params *p,
                             struct err *err)
@@ -27,8 +49,8 @@ static bool pop_read_params(struct worker *w, struct request *r, struct pop_para
     struct slice path, q;
     struct arena *arena = request_arena(r);
     uri_split(request_head(r)->target, &path, &q);
-    *p = (struct pop_params){.batch = 200,
-                             .partitions = 1,
+    *p = (struct pop_params){.batch = POP_LEFT_OUT,
+                             .partitions = POP_LEFT_OUT,
                              .timeout = w->settings.pop_default_timeout_ms,
                              .group = SLICE_LITERAL(QUEUE_MODE_GROUP),
                              .mode = slice_of(w->settings.default_subscription_mode)};
@@ -38,7 +60,8 @@ static bool pop_read_params(struct worker *w, struct request *r, struct pop_para
            uri_param_int(q, "timeout", &p->timeout, err) &&
            uri_param_bool(q, "wait", &p->wait, err) &&
            uri_param_bool(q, "autoAck", &p->auto_ack, err) &&
-           uri_param_bool(q, "conflation", &p->conflation, err) &&
+           uri_param_bool(q, "autopilot", &p->autopilot, err) &&
+           pop_read_wish(q, "conflation", arena, &p->conflation, err) &&
            uri_param_text(q, "consumerGroup", arena, &p->group, err) &&
            uri_param_text(q, "subscriptionMode", arena, &p->mode, err) &&
            uri_param_text(q, "subscriptionFrom", arena, &p->from, err) &&
@@ -76,6 +99,17 @@ static struct slice pop_keep(char **at, struct slice s)
     return kept;
 }
 
+static void pop_set_size(struct pop_call *call, const struct pop_params *p)
+{
+    int64_t batch = p->batch == POP_LEFT_OUT ? POP_DEFAULT_BATCH : p->batch;
+    int64_t partitions = p->partitions == POP_LEFT_OUT ? POP_DEFAULT_PARTITIONS : p->partitions;
+    call->batch = pop_clamp(batch, 1, POP_MAX_BATCH);
+    call->partitions =
+        partitions <= 0 ? POP_MAX_PARTITIONS : pop_clamp(partitions, 1, POP_MAX_PARTITIONS);
+    call->width = p->partitions == POP_LEFT_OUT ? pop_clamp(batch, 1, POP_MAX_WIDTH)
+                                                : pop_clamp(call->partitions, 1, POP_MAX_WIDTH);
+}
+
 static void pop_deadline(struct loop_timer *timer);
 
 static struct pop_call *pop_call_new(struct worker *w, struct request *r,
@@ -90,9 +124,8 @@ static struct pop_call *pop_call_new(struct worker *w, struct request *r,
     call->r = r;
     call->wait = p->wait;
     call->auto_ack = p->auto_ack;
-    call->batch = pop_clamp(p->batch, 1, POP_MAX_BATCH);
-    call->partitions =
-        p->partitions <= 0 ? POP_MAX_PARTITIONS : pop_clamp(p->partitions, 1, POP_MAX_PARTITIONS);
+    call->conflation = p->conflation;
+    pop_set_size(call, p);
     call->lease_seconds = pop_clamp(p->lease_seconds, 0, INT32_MAX);
     call->queue = pop_keep(&at, queue);
     call->partition = pop_keep(&at, partition);
@@ -169,16 +202,26 @@ static bool pop_refused(struct worker *w, struct request *r, struct pop_params *
         request_answer_error(r, status, "%s", err.text);
         return true;
     }
-    if (p->conflation) {
-        /* A silent ordinary delivery would hand over every message to a client that asked for the
-         * last one only. */
-        pop_refuse(r, 400, "conflation is not supported by this server");
+    if (p->conflation == POP_YES && slice_is(p->group, QUEUE_MODE_GROUP)) {
+        pop_refuse(r, 400,
+                   "conflation requires consumerGroup: queue mode is a shared cursor with no group "
+                   "identity to hang a delivery policy on");
+        return true;
+    }
+    if (p->conflation == POP_YES && p->auto_ack) {
+        pop_refuse(r, 400,
+                   "conflation cannot be combined with autoAck: auto-ack commits at delivery with "
+                   "no lease, so a failed handler loses the tail and the at-least-once guarantee "
+                   "conflation exists to provide degrades to at-most-once");
         return true;
     }
     if (maintenance_is_on(w->shm, MAINTENANCE_POP)) {
-        struct buf none = {0};
+        /* An answer without the key would tell a conflating client that the server is too old. */
+        struct buf body = {0};
+        if (p->conflation == POP_YES)
+            BUF_PUT_LITERAL(&body, "{\"messages\":[],\"paused\":true,\"conflation\":true}");
         WORKER_COUNT(w, pop_empty, 1);
-        request_answer(r, 204, NULL, (struct slice){0}, &none);
+        request_answer(r, body.n > 0 ? 200 : 204, NULL, (struct slice){0}, &body);
         return true;
     }
     return false;
@@ -254,10 +297,11 @@ void pop_call_free(struct pop_call *call)
 
 void pop_call_answer_empty(struct pop_call *call)
 {
-    struct buf none = {0};
+    struct buf body = {0};
     WORKER_COUNT(call->w, pop_empty, 1);
     if (call->r != NULL)
-        request_answer(call->r, 204, NULL, (struct slice){0}, &none);
+        request_answer(call->r, pop_render_empty(call, &body) ? 200 : 204, NULL, (struct slice){0},
+                       &body);
     pop_call_free(call);
 }
 
@@ -285,7 +329,7 @@ static void pop_deadline(struct loop_timer *timer)
         pop_answer_unavailable(call);
 }
 
-void pop_call_empty(struct pop_call *call, int64_t retry_after_ms)
+void pop_call_empty(struct pop_call *call, int64_t retry_after_ms, bool held)
 {
     struct pop_set *set = call->set;
     bool leaves = call->r == NULL || !call->wait || call->w->stopping ||
@@ -295,7 +339,7 @@ void pop_call_empty(struct pop_call *call, int64_t retry_after_ms)
     if (!leaves)
         pop_park_call(call, true);
     if (set != NULL)
-        pop_park_probed(set, false, retry_after_ms); /* may send the call to look again */
+        pop_park_probed(set, retry_after_ms, held); /* may send the call to look again */
     if (leaves)
         pop_call_answer_empty(call);
 }
@@ -303,7 +347,7 @@ void pop_call_empty(struct pop_call *call, int64_t retry_after_ms)
 void pop_call_failed(struct pop_call *call)
 {
     if (call->wait) {
-        pop_call_empty(call, call->w->settings.fallback_poll_ms);
+        pop_call_empty(call, call->w->settings.fallback_poll_ms, false);
         return;
     }
     call->state = POP_IDLE;
@@ -371,7 +415,7 @@ void pop_call_deliver(struct pop_call *call, const PGresult *r, int first, int l
 {
     call->state = POP_IDLE;
     if (call->set != NULL)
-        pop_park_probed(call->set, true, -1);
+        pop_park_served(call->set);
     if (call->r == NULL) {
         if (!call->auto_ack)
             pop_return_leases(call, r, first, last);

@@ -13,6 +13,17 @@ enum pop_state {
     POP_PARKED,   /* waits for a wake-up, in its set */
 };
 
+/* How a (queue, group) is delivered: as PostgreSQL has it stored. */
+enum pop_policy {
+    POP_POLICY_UNKNOWN, /* nobody has looked yet */
+    POP_PLAIN,
+    POP_CONFLATES, /* the newest message of each partition only */
+    POP_MIXED,     /* discovery: the queues differ */
+};
+
+/* What a parameter that may be left out says. */
+enum pop_wish { POP_UNSAID, POP_NO, POP_YES };
+
 /* Calls that wait for the same thing: same queue (or namespace and task), partition and group. */
 struct pop_set {
     struct table_node node; /* in pop_engine.sets */
@@ -25,6 +36,7 @@ struct pop_set {
     bool again;                    /* a wake-up came that no later claim has looked at yet */
     bool known_empty;              /* the last claim came back empty, no wake-up since */
     struct loop_timer look_timer;  /* SQL said when something may become claimable */
+    enum pop_policy policy;        /* what the last claim was told */
     uint64_t queue_hash, partition_hash, group_hash;
     bool pinned, discovery;
     struct slice key; /* owned */
@@ -41,7 +53,11 @@ struct pop_call {
     uint64_t claim_until_ms; /* no claim starts later: the caller may be gone before its answer */
     /* The request, copied: the call may outlive it. Slices point into text. */
     bool wait, auto_ack, discovery, pinned;
-    int32_t batch, partitions, lease_seconds;
+    int32_t batch, partitions; /* 0: SQL chooses (autopilot) */
+    int32_t lease_seconds;
+    int32_t width; /* partitions, when the group conflates */
+    enum pop_wish conflation;
+    enum pop_policy policy; /* what its own claim was told */
     struct slice queue, partition, group, mode, from, namespace, task;
     struct uuid lease_id;
     char lease_text[UUID_TEXT_SIZE];
@@ -76,8 +92,9 @@ void pop_call_unclaim(struct pop_call *call);
 /* What a claim brought. rows [first, last) of r belong to the call; none with a partition: empty.
  */
 void pop_call_deliver(struct pop_call *call, const PGresult *r, int first, int last);
-/* Nothing claimable; look again in retry_after_ms (-1: when woken). */
-void pop_call_empty(struct pop_call *call, int64_t retry_after_ms);
+/* Nothing claimable; look again in retry_after_ms (-1: when woken). held: there is something, but
+ * less than the call waits for (minPopWaitTime). */
+void pop_call_empty(struct pop_call *call, int64_t retry_after_ms, bool held);
 /* The claim failed. */
 void pop_call_failed(struct pop_call *call);
 /* Ends the call with an answer. */
@@ -99,21 +116,33 @@ enum {
     POP_CREATED,
     POP_BLOB,
     POP_RETRY_MS,
+    POP_CONFLATION,
+    POP_CONFLATED,
+    POP_HELD,
+    POP_AUTO_PARTITIONS,
+    POP_AUTO_BATCH,
 };
 #define POP_COLUMNS                                                                                \
     "claim, queue, partition_id, partition, batch_end, lease_seconds, attempt, base_offset,"       \
-    " start_idx, take, created_at, blob, retry_after_ms"
+    " start_idx, take, created_at, blob, retry_after_ms, conflation, conflated, held,"             \
+    " auto_partitions, auto_batch"
 
 /* Renders the delivered rows, registers the leases; body gets the whole JSON answer. Returns the
  * number of messages. */
 size_t pop_render(struct pop_call *call, const PGresult *r, int first, int last, struct buf *body);
+/* The answer of a call that got nothing, when it has a policy to tell; false: it has not. */
+bool pop_render_empty(const struct pop_call *call, struct buf *body);
 
 /* Parking. */
 void pop_sets_init(struct pop_engine *engine);
 void pop_park_join(struct pop_call *call);  /* names its set; before its first claim */
 void pop_park_leave(struct pop_call *call); /* no longer waits */
-/* A member's claim is over. retry_after_ms: see pop_call_empty(). */
-void pop_park_probed(struct pop_set *set, bool success, int64_t retry_after_ms);
+/* A member's claim is over: it got something. */
+void pop_park_served(struct pop_set *set);
+/* A member's claim is over: it got nothing. See pop_call_empty(). */
+void pop_park_probed(struct pop_set *set, int64_t retry_after_ms, bool held);
+/* How long a claim that starts now may be held for more to come; 0 = not at all. */
+int32_t pop_park_hold_ms(const struct pop_call *call);
 /* A member that was to look left before it did. */
 void pop_park_unprobed(struct pop_set *set);
 void pop_park_call(struct pop_call *call, bool at_head);

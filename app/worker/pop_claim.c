@@ -11,18 +11,19 @@ enum { CLAIM_MAX = 64 }; /* calls in one statement */
 static const struct pg_statement claim_statement = {
     .name = "claim",
     .sql = "select " POP_COLUMNS
-           " from queen.log_pop_multi_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-    .param_count = 10,
+           " from queen.log_pop_multi_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+    .param_count = 13,
     .types = {PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY, PG_INT4_ARRAY, PG_INT4_ARRAY,
-              PG_INT4_ARRAY, PG_TEXT_ARRAY, PG_BOOL_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY}};
+              PG_INT4_ARRAY, PG_TEXT_ARRAY, PG_BOOL_ARRAY, PG_TEXT_ARRAY, PG_TEXT_ARRAY,
+              PG_BOOL_ARRAY, PG_INT4_ARRAY, PG_INT4_ARRAY}};
 
 static const struct pg_statement discover_statement = {
     .name = "discover",
     .sql = "select " POP_COLUMNS
-           " from queen.log_pop_discover_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-    .param_count = 10,
+           " from queen.log_pop_discover_v1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+    .param_count = 12,
     .types = {PG_TEXT, PG_TEXT, PG_TEXT, PG_INT4, PG_INT4, PG_INT4, PG_TEXT, PG_BOOL, PG_TEXT,
-              PG_TEXT}};
+              PG_TEXT, PG_BOOL, PG_INT4}};
 
 struct pop_claim {
     struct pg_job job;
@@ -66,6 +67,16 @@ static void pop_claim_build(struct pg_job *job, struct pg_params *params)
     CLAIM_COLUMN(params, PG_BOOL, pg_array_bool, call->auto_ack);
     CLAIM_COLUMN(params, PG_TEXT, pg_array_bytes, call->mode);
     CLAIM_COLUMN(params, PG_TEXT, pg_array_bytes, call->from);
+    pg_array_begin(params, PG_BOOL);
+    for (size_t i = 0; i < claim->count; i++) {
+        if (claim->calls[i]->conflation == POP_UNSAID)
+            pg_array_null(params);
+        else
+            pg_array_bool(params, claim->calls[i]->conflation == POP_YES);
+    }
+    pg_array_end(params);
+    CLAIM_COLUMN(params, PG_INT4, pg_array_int4, pop_park_hold_ms(call));
+    CLAIM_COLUMN(params, PG_INT4, pg_array_int4, call->width);
 }
 
 static void pop_discover_build(struct pg_job *job, struct pg_params *params)
@@ -81,6 +92,11 @@ static void pop_discover_build(struct pg_job *job, struct pg_params *params)
     pg_param_bool(params, call->auto_ack);
     pg_param_text(params, call->mode);
     pg_param_text(params, call->from);
+    if (call->conflation == POP_UNSAID)
+        pg_param_null(params);
+    else
+        pg_param_bool(params, call->conflation == POP_YES);
+    pg_param_int4(params, call->width);
 }
 
 static void pop_claim_free(struct pop_claim *claim)
@@ -90,6 +106,15 @@ static void pop_claim_free(struct pop_claim *claim)
 }
 
 static void pop_claim_retry_alone(struct pop_claim *claim);
+
+static void pop_claim_policy(struct pop_call *call, const PGresult *r, int row)
+{
+    call->policy = pg_is_null(r, row, POP_CONFLATION)    ? POP_MIXED
+                   : pg_get_bool(r, row, POP_CONFLATION) ? POP_CONFLATES
+                                                         : POP_PLAIN;
+    if (call->set != NULL)
+        call->set->policy = call->policy;
+}
 
 static void pop_claim_done(struct pg_job *job, const struct pg_outcome *outcome)
 {
@@ -113,12 +138,15 @@ static void pop_claim_done(struct pg_job *job, const struct pg_outcome *outcome)
         int first = row;
         while (row < rows && pg_get_int4(r, row, POP_CLAIM) == (int32_t)i + 1)
             row++;
+        if (row > first)
+            pop_claim_policy(claim->calls[i], r, first);
         if (row > first && !pg_is_null(r, first, POP_PARTITION_ID))
             pop_call_deliver(claim->calls[i], r, first, row);
         else if (row > first && !pg_is_null(r, first, POP_RETRY_MS))
-            pop_call_empty(claim->calls[i], pg_get_int4(r, first, POP_RETRY_MS));
+            pop_call_empty(claim->calls[i], pg_get_int4(r, first, POP_RETRY_MS),
+                           pg_get_bool(r, first, POP_HELD));
         else
-            pop_call_empty(claim->calls[i], -1);
+            pop_call_empty(claim->calls[i], -1, false);
     }
     if (row != rows)
         die("log_pop_multi_v1 answered %d rows, %d of them out of order", rows, rows - row);

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+enum { POP_HOLD_MARGIN_MS = 50 }; /* a held call looks again so long before its last moment */
+
 /* The sets of one queue. Discovery sets, which any queue may concern, hang on gate 0. */
 struct pop_gate {
     struct table_node node;
@@ -169,22 +171,60 @@ static void pop_set_wake(struct pop_set *set)
         (void)pop_set_probe(set);
 }
 
-void pop_park_probed(struct pop_set *set, bool success, int64_t retry_after_ms)
+void pop_park_served(struct pop_set *set)
+{
+    set->probing--;
+    set->known_empty = false;
+    if (pop_set_probe(set))
+        (void)pop_set_probe(set);
+}
+
+static uint64_t pop_hold_until(const struct pop_call *call)
+{
+    return call->claim_until_ms < POP_HOLD_MARGIN_MS ? 0
+                                                     : call->claim_until_ms - POP_HOLD_MARGIN_MS;
+}
+
+int32_t pop_park_hold_ms(const struct pop_call *call)
+{
+    uint64_t now = loop_now_ms(call->w->loop), until = pop_hold_until(call);
+    if (!call->wait || call->pinned || call->discovery || call->batch == 1 || until <= now)
+        return 0;
+    return until - now > INT32_MAX ? INT32_MAX : (int32_t)(until - now);
+}
+
+/* The call that must be answered first looks next, in time for that. */
+static int64_t pop_set_hold(struct pop_set *set, int64_t retry_after_ms)
+{
+    uint64_t now = loop_now_ms(set->engine->w->loop);
+    struct pop_call *call, *first = NULL;
+    TAILQ_FOREACH(call, &set->parked, link)
+    {
+        if (now < call->claim_until_ms &&
+            (first == NULL || call->claim_until_ms < first->claim_until_ms))
+            first = call;
+    }
+    if (first == NULL)
+        return retry_after_ms;
+    TAILQ_REMOVE(&set->parked, first, link);
+    TAILQ_INSERT_HEAD(&set->parked, first, link);
+    int64_t left = pop_hold_until(first) <= now ? 0 : (int64_t)(pop_hold_until(first) - now);
+    return left < retry_after_ms ? left : retry_after_ms;
+}
+
+void pop_park_probed(struct pop_set *set, int64_t retry_after_ms, bool held)
 {
     struct worker *w = set->engine->w;
     set->probing--;
-    if (success) {
-        set->known_empty = false;
-        if (pop_set_probe(set))
-            (void)pop_set_probe(set);
-        return;
-    }
     if (set->again) {
         if (set->probing == 0)
             (void)pop_set_probe(set);
         return;
     }
-    set->known_empty = true;
+    /* Whoever comes while another is held may want less than that one: it looks for itself. */
+    set->known_empty = !held;
+    if (held)
+        retry_after_ms = pop_set_hold(set, retry_after_ms);
     if (retry_after_ms < 0) {
         loop_timer_cancel(w->loop, &set->look_timer);
         return;

@@ -112,10 +112,13 @@ static void pop_register(struct pop_rendering *p, int row)
     if (!p->complete || count == 0 || call->auto_ack || !call->w->settings.ack_registry)
         return;
     struct uuid id = pg_get_uuid(p->r, row, POP_PARTITION_ID);
+    int32_t conflated =
+        pg_is_null(p->r, row, POP_CONFLATED) ? -1 : pg_get_int4(p->r, row, POP_CONFLATED);
     struct registry_batch batch = {
         .lease_id = call->lease_id,
         .batch_end = pg_get_int8(p->r, row, POP_BATCH_END),
-        .message_count = (uint32_t)count,
+        .message_count = (uint32_t)count + (uint32_t)(conflated > 0 ? conflated : 0),
+        .conflated = conflated,
         .fingerprint =
             txn_hash_fingerprint((struct txn_hash *)(void *)p->hashes.p, count, &distinct),
         .expires_mono_ms = clock_mono_ms() +
@@ -124,6 +127,49 @@ static void pop_register(struct pop_rendering *p, int row)
         .queue = table_hash(pg_get_bytes(p->r, row, POP_QUEUE), (struct slice){0}),
     };
     registry_put(call->w->shm, &id, call->group, &batch);
+}
+
+/* Does the answer tell the policy, and which one? Discovery tells it only to who asked. */
+struct pop_echo {
+    bool conflates, conflict;
+};
+
+static struct pop_echo pop_echo_of(const struct pop_call *call)
+{
+    enum pop_policy policy = call->policy;
+    if (call->discovery && call->conflation == POP_UNSAID)
+        return (struct pop_echo){false, false};
+    if (policy == POP_POLICY_UNKNOWN && call->set != NULL)
+        policy = call->set->policy;
+    if (policy == POP_POLICY_UNKNOWN) /* PostgreSQL could not be asked: what the first pop gets */
+        policy = call->conflation == POP_YES ? POP_CONFLATES : POP_PLAIN;
+    enum pop_policy asked = call->conflation == POP_YES ? POP_CONFLATES : POP_PLAIN;
+    return (struct pop_echo){policy == POP_CONFLATES,
+                             call->conflation != POP_UNSAID && policy != asked};
+}
+
+static void pop_render_echo(const struct pop_echo *echo, struct buf *out)
+{
+    if (echo->conflates)
+        BUF_PUT_LITERAL(out, ",\"conflation\":true");
+    if (echo->conflict)
+        BUF_PUT_LITERAL(out, ",\"conflationConflict\":true");
+}
+
+bool pop_render_empty(const struct pop_call *call, struct buf *body)
+{
+    struct pop_echo echo = pop_echo_of(call);
+    if (!echo.conflates && !echo.conflict)
+        return false;
+    BUF_PUT_LITERAL(body, "{\"success\":true,\"queue\":");
+    json_write_string(body, call->queue);
+    BUF_PUT_LITERAL(body, ",\"partition\":\"\",\"partitionId\":\"\",\"leaseId\":\"\","
+                          "\"consumerGroup\":");
+    json_write_string(body, call->group);
+    BUF_PUT_LITERAL(body, ",\"messages\":[],\"partitionsClaimed\":0");
+    pop_render_echo(&echo, body);
+    buf_putc(body, '}');
+    return true;
 }
 
 static void pop_render_head(struct pop_rendering *p, int first)
@@ -167,6 +213,8 @@ size_t pop_render(struct pop_call *call, const PGresult *r, int first, int last,
     }
     BUF_PUT_LITERAL(body, "],\"partitionsClaimed\":");
     buf_put_int(body, partitions);
+    struct pop_echo echo = pop_echo_of(call);
+    pop_render_echo(&echo, body);
     buf_putc(body, '}');
     buf_free(&p.tail);
     buf_free(&p.hashes);

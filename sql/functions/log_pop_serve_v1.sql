@@ -63,6 +63,7 @@ begin
             worker_id = case when not b.auto_ack then b.worker end,
             lease_expires_at = case when not b.auto_ack then v_now + make_interval(secs => b.lease_seconds) end,
             lease_acquired_at = case when not b.auto_ack then v_now end,
+            lease_conflated = false,
             attempt_offset = case when b.auto_ack then c.attempt_offset else b.wanted end,
             attempt_count = case when b.auto_ack then c.attempt_count
                                  when c.attempt_offset = b.wanted then c.attempt_count + 1

@@ -131,4 +131,93 @@ describe('pop gates', { concurrency: 8 }, () => {
         await c.queen.configure(queue, { delayedProcessing: 0 });
         await until(async () => (await c.queen.pop(queue)).status === 200, 'delivered after the change', 10000);
     });
+
+    it('a parked poll of a windowBuffer queue is served at the 100th message', async () => {
+        const queue = unique();
+        await c.queen.configure(queue, { windowBuffer: 300 });
+        await c.queen.push(queue, Array.from({ length: 60 }, (_, i) => `m${i}`));
+        await c.queen.nothing(queue);
+        const polls = [c.queen.pop(queue, { wait: true, timeout: 60000 }), c.queen.pop(queue, { wait: true, timeout: 60000, consumerGroup: 'other' })];
+        await sleep(300);
+        await c.queen.push(queue, Array.from({ length: 39 }, (_, i) => `n${i}`));
+        await c.queen.nothing(queue);
+        await c.queen.push(queue, ['last']);
+        const served = Date.now();
+        for (const answer of await Promise.all(polls)) {
+            assert.equal(answer.status, 200);
+            assert.equal(answer.json.messages.length, 100);
+        }
+        assert.ok(Date.now() - served < 30000, 'the window would have lasted for 300 s');
+    });
+
+    describe('minPopWaitTime', { concurrency: 8 }, () => {
+        /* claimable at T, served at the earliest at T + option, by the clock of the database */
+        const waited = async (queue) => Number(await c.queen.instance.psql(
+            `select round(1000 * extract(epoch from c.lease_acquired_at - s.created_at)) from queen.queues q
+             join queen.log_partitions p on p.queue_id = q.id join queen.log_consumers c on c.partition_id = p.id
+             join queen.log_segments s on s.partition_id = p.id where q.name = '${queue}' order by s.base_offset limit 1`));
+
+        it('holds an under-full claim back for that long, and delivers what has gathered', async () => {
+            const queue = unique();
+            await c.queen.configure(queue, { minPopWaitTime: 1500 });
+            const poll = c.queen.pop(queue, { wait: true, timeout: 30000, batch: 10 });
+            for (const t of ['a', 'b', 'c']) await c.queen.push(queue, [t]);
+            assert.deepEqual(ids(await poll), ['a', 'b', 'c']);
+            const ms = await waited(queue);
+            assert.ok(ms >= 1499, `served after ${ms} ms`);
+        });
+
+        it('serves at once when the batch is full', async () => {
+            const queue = unique();
+            await c.queen.configure(queue, { minPopWaitTime: 60000 });
+            const poll = c.queen.pop(queue, { wait: true, timeout: 50000, batch: 3 });
+            await c.queen.push(queue, ['a']);
+            await sleep(300);
+            await c.queen.push(queue, ['b', 'c']);
+            assert.deepEqual(ids(await poll), ['a', 'b', 'c']);
+            assert.ok(await waited(queue) < 30000);
+        });
+
+        it('never holds beyond the deadline of the caller', async () => {
+            const queue = unique();
+            await c.queen.configure(queue, { minPopWaitTime: 60000 });
+            await c.queen.push(queue, ['a', 'b']);
+            assert.deepEqual(ids(await c.queen.pop(queue, { wait: true, timeout: 2000, batch: 10 })), ['a', 'b']);
+        });
+
+        it('a caller that must be answered earlier is not held behind one with more time', async () => {
+            const queue = unique();
+            await c.queen.configure(queue, { minPopWaitTime: 60000 });
+            await c.queen.push(queue, ['a']);
+            const patient = c.queen.pop(queue, { wait: true, timeout: 6000, batch: 10 });
+            await sleep(200);
+            assert.deepEqual(ids(await c.queen.pop(queue, { wait: true, timeout: 2000, batch: 10 })), ['a']);
+            assert.equal((await patient).status, 204);
+        });
+
+        it('concerns only wait=true, batch > 1, on the queue route', async () => {
+            for (const pop of [
+                (q) => c.queen.pop(q, { batch: 10 }),
+                (q) => c.queen.pop(q, { wait: true, timeout: 50000, batch: 1 }),
+                (q) => c.queen.popPartition(q, 'Default', { wait: true, timeout: 50000, batch: 10 }),
+                (q) => c.queen.popDiscover({ namespace: q, wait: true, timeout: 50000, batch: 10 }),
+            ]) {
+                const queue = unique();
+                await c.queen.configure(queue, { minPopWaitTime: 60000 }, { namespace: queue });
+                await c.queen.push(queue, ['a']);
+                assert.deepEqual(ids(await pop(queue)), ['a']);
+                assert.ok(await waited(queue) < 30000);
+            }
+        });
+
+        it('a claim of one message is served while another is held', async () => {
+            const queue = unique();
+            await c.queen.configure(queue, { minPopWaitTime: 60000 });
+            await c.queen.push(queue, ['a', 'b']);
+            const held = c.queen.pop(queue, { wait: true, timeout: 4000, batch: 10, partitions: 5 });
+            await sleep(300);
+            await c.queen.take(queue, ['a'], { batch: 1, wait: true, timeout: 50000 });
+            assert.equal((await held).status, 204, 'the rest is leased');
+        });
+    });
 });
