@@ -36,12 +36,15 @@ begin
         from unnest(p_pids, p_groups, p_ends, p_workers, p_counts) with ordinality
              as u (pid, consumer_group, upto, worker, count, ord)
     ), locked as materialized (
-        select c.partition_id, c.consumer_group, c.committed, c.batch_end, c.worker_id,
-               c.lease_expires_at, c.attempt_offset, c.released_worker, c.released_end, c.released_signal
-        from (select distinct i.pid, i.consumer_group from input i) as k
-        join queen.log_consumers c on c.partition_id = k.pid and c.consumer_group = k.consumer_group
-        order by c.partition_id, c.consumer_group
-        for update of c
+        select c.*
+        from (select distinct i.pid, i.consumer_group from input i order by 1, 2 offset 0) as k
+        cross join lateral (
+            select x.partition_id, x.consumer_group, x.committed, x.batch_end, x.worker_id,
+                   x.lease_expires_at, x.attempt_offset, x.released_worker, x.released_end, x.released_signal
+            from queen.log_consumers x
+            where x.partition_id = k.pid and x.consumer_group = k.consumer_group
+            limit 1
+            for update) as c
     ), judged as materialized (
         select i.ord, i.upto, i.worker, i.count, l.partition_id, l.consumer_group, l.batch_end,
                l.committed, l.attempt_offset,

@@ -41,7 +41,10 @@ as $$
         where x.queue_id = any (p_queue_ids) and x.name = p_partition
     ) as p
     join queen.queues q on q.id = p.queue_id
-    left join queen.log_consumers c on c.partition_id = p.id and c.consumer_group = p_group
+    left join lateral ( -- limit: a look-up per partition, whatever the statistics make the planner believe
+        select x.partition_id, x.committed, x.lease_expires_at, x.released_at from queen.log_consumers x
+        where x.partition_id = p.id and x.consumer_group = p_group
+        limit 1) as c on true
     cross join lateral (select greatest(c.committed + 1, p.log_start) as wanted) as w
     left join lateral (
         select x.created_at, x.end_offset from queen.log_head_v1(p.id, w.wanted) as x

@@ -103,11 +103,13 @@ begin
         for v_row in
             select d.candidate, v_targets[d.candidate] as target
             from unnest(v_dealt) with ordinality as d (candidate, ord)
-            join queen.log_consumers c
-                on c.partition_id = v_ids[d.candidate] and c.consumer_group = p_groups[v_targets[d.candidate]]
-            where c.batch_end is null or c.lease_expires_at < v_now
+            cross join lateral (
+                select 1 from queen.log_consumers x
+                where x.partition_id = v_ids[d.candidate] and x.consumer_group = p_groups[v_targets[d.candidate]]
+                  and (x.batch_end is null or x.lease_expires_at < v_now)
+                limit 1
+                for update skip locked) as c
             order by d.ord
-            for update of c skip locked
         loop
             v_target := v_row.target;
             if cardinality(p_groups) > 1 then

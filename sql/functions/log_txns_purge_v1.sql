@@ -11,6 +11,7 @@
 create or replace function queen.log_txns_purge_v1(p_max_partitions int, p_max_rows int)
 returns bigint
 language plpgsql
+set enable_seqscan = off
 as $$
 declare
     v_total bigint := 0;
@@ -22,7 +23,7 @@ begin
         return 0;
     end if;
     for v_row in
-        select p.id, now() - make_interval(secs => d.age) as cutoff
+        select d.id, now() - make_interval(secs => d.age) as cutoff
         from (select w.id, w.age
               from (select q.id as queue_id,
                            greatest(q.dedup_window_seconds, q.completed_retention_seconds, 900) as age
@@ -33,11 +34,11 @@ begin
                     and x.oldest_txn_at < now() - make_interval(secs => k.age)
                   order by x.oldest_txn_at limit p_max_partitions) as w
               order by w.oldest_txn_at limit p_max_partitions) as d
-        join queen.log_partitions p on p.id = d.id
-        order by p.id
-        for update of p skip locked
+        order by d.id
     loop
         exit when v_total >= p_max_rows;
+        perform 1 from queen.log_partitions p where p.id = v_row.id for update skip locked;
+        continue when not found;
         select max(t.end_offset), count(*) into v_end, v_count
         from (select x.end_offset, x.created_at from queen.log_txns x
               where x.partition_id = v_row.id order by x.base_offset limit p_max_rows - v_total) as t
