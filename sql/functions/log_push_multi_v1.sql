@@ -14,7 +14,8 @@
 --             taken under the locks, look for retried segments and for duplicates; allocate the rest.
 -- Tables:     queues, log_partitions, log_consumers (new partitions), log_txns, log_segments
 -- Locks, in order: those of log_provision_v1 (only when something is missing, before any other), then
---             log_partitions FOR UPDATE ascending by id.
+--             log_partitions FOR NO KEY UPDATE ascending by id: whoever creates cursor rows (foreign key)
+--             does not wait for it.
 create or replace function queen.log_push_multi_v1(p_queues text[], p_partitions text[], p_counts int[],
                                                    p_hashes bytea[], p_verified bigint[], p_blobs bytea[],
                                                    p_request_id uuid, p_retry boolean,
@@ -78,7 +79,7 @@ begin
           from unnest(v_all) with ordinality as u (id, ord)
           join queen.log_partitions p on p.id = u.id
           order by p.id
-          for update of p) as l;
+          for no key update of p) as l;
     if v_locked is distinct from v_count then
         raise exception 'QMULTI % of % segments have a partition: a queue was deleted meanwhile',
             coalesce(v_locked, 0), v_count using errcode = '40001';
