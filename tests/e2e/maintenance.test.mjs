@@ -19,7 +19,7 @@ const statuses = (answer) => answer.json.map((r) => r.status);
 const range = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
 
 describe('maintenance', () => {
-    const c = useQueen({ workers: 2, env: { QUEEN_PUSH_SPOOL_AFTER_MS: '300' } });
+    const c = useQueen({ workers: 2, env: { QUEEN_PUSH_SPOOL_AFTER_MS: '300', QUEEN_REQUEST_TIMEOUT_MS: '4000' } });
     const postgres = (what) => run(script, [what, c.instance.runDir], { env: c.instance.env });
     const set = (enabled, which = '') => c.queen.post(`/api/v1/system/maintenance${which}`, { enabled });
     const get = async (which = '') => (await c.queen.get(`/api/v1/system/maintenance${which}`)).json;
@@ -188,6 +188,18 @@ describe('maintenance', () => {
         assertDelivered(await takeAll(queue, 18), pushed);
         await until(() => spool().length === 0, 'an empty spool');
         assert.equal((await get()).bufferStats.failedCount, 0);
+    });
+
+    it('a push that was sent and not settled by its deadline: buffered, delivered once', { timeout: 60000 }, async () => {
+        const queue = unique('m');
+        await c.queen.push(queue, ['a-0'], 'a');
+        const held = c.instance.psql(`begin; select 1 from queen.log_partitions p join queen.queues q on q.id = p.queue_id
+            where q.name = '${queue}' for update of p; select pg_sleep(6); commit`);
+        const locked = `select count(*) from pg_stat_activity where query like '%for update of p; select pg_sleep%' and wait_event = 'PgSleep'`;
+        await until(async () => (await c.instance.psql(locked)) === '1', 'the partition is locked');
+        assert.deepEqual(statuses(await c.queen.pushItems([item(queue, 'a', 1), item(queue, 'a', 2)])), ['buffered', 'buffered']);
+        await held;
+        assert.deepEqual((await takeAll(queue, 3)).a.map((m) => m.transactionId), ['a-0', 'a-1', 'a-2']);
     });
 
     it('the keeper is killed again and again while it drains: each once, without a dedup window', { timeout: 180000 }, async () => {
