@@ -144,3 +144,15 @@ bool segment_unpack(struct segment_unpacker *u, struct slice blob, struct buf *o
     out->n = n;
     return true;
 }
+
+bool segment_read_frame(struct segment_unpacker *u, struct slice blob, int64_t index,
+                        struct buf *scratch, struct frame *frame, struct err *err)
+{
+    size_t at = 0;
+    if (!segment_unpack(u, blob, scratch, err))
+        return false;
+    for (int64_t i = 0; i <= index; i++)
+        if (!frame_read(buf_slice(scratch), &at, frame))
+            return err_set(err, "frame %lld of a segment cannot be read", (long long)i);
+    return index >= 0 || err_set(err, "a segment has no frame %lld", (long long)index);
+}

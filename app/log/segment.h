@@ -30,4 +30,9 @@ void segment_unpacker_free(struct segment_unpacker *u);
 MUST_CHECK bool segment_unpack(struct segment_unpacker *u, struct slice blob, struct buf *out,
                                struct err *err);
 
+/* Reads frame number `index` of a blob; its slices point into scratch. False with err when the blob
+ * or the frame cannot be read. */
+MUST_CHECK bool segment_read_frame(struct segment_unpacker *u, struct slice blob, int64_t index,
+                                   struct buf *scratch, struct frame *frame, struct err *err);
+
 #endif

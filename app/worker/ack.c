@@ -8,11 +8,9 @@
 
 enum {
     ACK_MAX_ITEMS = 100000, /* bounds the memory of one request */
-    ACK_MAX_LEASE_BYTES = 128,
 };
 
-/* Exact and case-sensitive; anything unknown is a nack (contract 1, section 3). */
-static enum ack_status ack_status_of(struct json_value v, struct slice text)
+enum ack_status ack_status_of(struct json_value v, struct slice text)
 {
     static const char *const completed[] = {"completed", "success", "acked", "ok"};
     if (!json_present(v))
@@ -21,6 +19,11 @@ static enum ack_status ack_status_of(struct json_value v, struct slice text)
         if (slice_is(text, completed[i]))
             return ACK_COMPLETED;
     return slice_is(text, "retry") ? ACK_RETRY : slice_is(text, "dlq") ? ACK_DLQ : ACK_FAILED;
+}
+
+bool ack_lease_is_plausible(struct slice lease)
+{
+    return lease.n <= ACK_MAX_LEASE_BYTES && (lease.n == 0 || memchr(lease.p, 0, lease.n) == NULL);
 }
 
 struct ack_fields {
@@ -68,6 +71,7 @@ static struct ack_group *ack_group_get(struct ack_request *ack, struct table *ta
     g->lease_text = key->lease;
     g->lease_is_uuid = uuid_parse(key->lease, &g->lease_id);
     g->all_completed = true;
+    g->conflated = -1;
     g->next = ack->groups;
     ack->groups = g;
     ack->open++;
@@ -136,6 +140,10 @@ static void ack_write_item(struct buf *out, size_t index, const struct ack_item 
     json_write_bool(out, item->dlq);
     BUF_PUT_LITERAL(out, ",\"noop\":");
     json_write_bool(out, item->noop);
+    if (item->group->conflated >= 0 && item == item->group->items[0]) {
+        BUF_PUT_LITERAL(out, ",\"conflated\":");
+        buf_put_int(out, item->group->conflated);
+    }
     buf_putc(out, '}');
 }
 
@@ -168,6 +176,7 @@ void ack_group_done(struct ack_group *g)
 
 void ack_group_fail(struct ack_group *g, struct slice text)
 {
+    g->conflated = -1;
     for (size_t i = 0; i < g->count; i++) {
         struct ack_item *item = g->items[i];
         item->success = item->lease_released = item->dlq = item->noop = false;
@@ -208,12 +217,9 @@ static void ack_start_groups(struct ack_request *ack)
     for (struct ack_group *g = ack->groups, *next; g != NULL; g = next) {
         next = g->next;
         if (!uuid_parse(g->partition_text, &g->partition_id))
-            ack_group_fail(g, SLICE_LITERAL("unresolvable: transaction not in the ack window (hash "
-                                            "purged or never pushed); if leased, the message "
-                                            "redelivers"));
-        else if (g->lease_text.n > ACK_MAX_LEASE_BYTES ||
-                 memchr(g->lease_text.p, 0, g->lease_text.n) != NULL)
-            ack_group_fail(g, SLICE_LITERAL("invalid or expired lease"));
+            ack_group_fail(g, ACK_UNRESOLVABLE);
+        else if (!ack_lease_is_plausible(g->lease_text))
+            ack_group_fail(g, ACK_INVALID_LEASE);
         else
             ack_group_start(g);
     }

@@ -3,9 +3,18 @@
 #define WORKER_ACK_H
 
 #include "log/txn_hash.h"
+#include "wire/json.h"
 #include "worker/worker.h"
 
 enum ack_status { ACK_COMPLETED, ACK_FAILED, ACK_RETRY, ACK_DLQ };
+
+/* Exact and case-sensitive; anything unknown is a nack (contract 1, section 3). text: of v when it
+ * is a string. */
+enum ack_status ack_status_of(struct json_value v, struct slice text);
+
+/* A lease id that a text column could hold; none that this server minted is longer. */
+enum { ACK_MAX_LEASE_BYTES = 128 };
+bool ack_lease_is_plausible(struct slice lease);
 
 /* One acknowledgement. In the request's arena. */
 struct ack_item {
@@ -37,6 +46,7 @@ struct ack_group {
     uint64_t ticket;
     int64_t batch_end; /* of a recognised batch */
     uint32_t message_count;
+    int32_t conflated; /* undelivered messages that this ack retires too; -1 = not conflated */
     /* A poison message being dead-lettered. */
     struct {
         int64_t offset;
@@ -67,6 +77,10 @@ void ack_group_committed(struct ack_group *g);
 /* After a release: the partition may have more to give. */
 void ack_group_wake(struct ack_group *g);
 
+#define ACK_INVALID_LEASE SLICE_LITERAL("invalid or expired lease")
+#define ACK_UNRESOLVABLE                                                                           \
+    SLICE_LITERAL("unresolvable: transaction not in the ack window (hash purged or never "         \
+                  "pushed); if leased, the message redelivers")
 #define ACK_FLUSH_FAILED  SLICE_LITERAL("ack flush failed; lease will expire and redeliver")
 #define ACK_DATABASE_AWAY SLICE_LITERAL("database unavailable; if leased, the message redelivers")
 

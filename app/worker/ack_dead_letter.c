@@ -100,17 +100,14 @@ static void dead_letter_read_frame(struct ack_group *g, const PGresult *r)
     struct arena *arena = request_arena(g->request->r);
     struct err err;
     struct frame frame;
-    size_t at = 0;
     if (PQntuples(r) == 0)
         return; /* retention took it: filed without payload, so that it does not redeliver for ever
                  */
-    if (!segment_unpack(w->unpacker, pg_get_bytes(r, 0, 1), &w->frames, &err)) {
+    if (!segment_read_frame(w->unpacker, pg_get_bytes(r, 0, 1),
+                            g->poison.offset - pg_get_int8(r, 0, 0), &w->frames, &frame, &err)) {
         logger_error("ack", "poison message cannot be read: %s", err.text);
         return;
     }
-    for (int64_t i = pg_get_int8(r, 0, 0); i <= g->poison.offset; i++)
-        if (!frame_read(buf_slice(&w->frames), &at, &frame))
-            return;
     g->poison.readable = true;
     g->poison.message_id = frame.message_id;
     g->poison.transaction_id = arena_copy(arena, frame.transaction_id);

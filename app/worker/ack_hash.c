@@ -77,7 +77,7 @@ static bool ack_tokens_have(const struct ack_tokens *t, const struct txn_hash *h
 }
 
 struct ack_hash_answer {
-    struct json_value ok, error, released, dlq, off, noop, stale, unresolved, dead;
+    struct json_value ok, error, released, dlq, off, noop, stale, unresolved, dead, conflated;
 };
 
 static bool ack_hash_read(struct slice text, struct ack_hash_answer *a, struct err *err)
@@ -91,7 +91,8 @@ static bool ack_hash_read(struct slice text, struct ack_hash_answer *a, struct e
                                         {"noopHashes", &a->noop},
                                         {"staleHashes", &a->stale},
                                         {"unresolvedHashes", &a->unresolved},
-                                        {"dlqHashes", &a->dead}};
+                                        {"dlqHashes", &a->dead},
+                                        {"conflated", &a->conflated}};
     return json_validate(text, &whole, err) &&
            json_pick(whole, fields, sizeof fields / sizeof *fields, err);
 }
@@ -105,9 +106,7 @@ static void ack_hash_verdicts(struct ack_group *g, const struct ack_hash_answer 
     for (size_t i = 0; i < g->count; i++) {
         struct ack_item *item = g->items[i];
         if (ack_tokens_have(&unresolved, &item->hash)) {
-            item->error = SLICE_LITERAL("unresolvable: transaction not in the ack window (hash "
-                                        "purged or never pushed); if leased, the message "
-                                        "redelivers");
+            item->error = ACK_UNRESOLVABLE;
         } else if (item->status != ACK_COMPLETED && ack_tokens_have(&stale, &item->hash)) {
             item->error = SLICE_LITERAL("already committed: the cursor moved past this message "
                                         "before this ack");
@@ -153,6 +152,9 @@ static void ack_hash_done(struct pg_job *job, const struct pg_outcome *outcome)
     if (!pg_is_null(outcome->result, 0, 1))
         g->queue = table_hash(pg_get_bytes(outcome->result, 0, 1), (struct slice){0});
     ack_hash_verdicts(g, &a);
+    int64_t conflated;
+    if (json_int64(a.conflated, &conflated) && conflated >= 0 && conflated <= INT32_MAX)
+        g->conflated = (int32_t)conflated;
     if (a.dlq.type == JSON_TRUE && json_int64(a.off, &g->poison.offset)) {
         ack_dead_letter_start(g);
         return;
@@ -166,6 +168,7 @@ void ack_hash_start(struct ack_group *g)
 {
     struct worker *w = g->request->w;
     WORKER_COUNT(w, ack_hash, 1);
+    g->conflated = -1;
     if (w->settings.ack_registry)
         registry_drop(w->shm, &g->partition_id, g->request->consumer_group,
                       g->lease_is_uuid ? &g->lease_id : NULL);

@@ -131,21 +131,6 @@ static void push_originals_build(struct pg_job *job, struct pg_params *params)
     pg_array_end(params);
 }
 
-/* Reads frame number `index` of a blob. */
-static bool push_frame_at(struct worker *w, struct slice blob, int64_t index, struct frame *frame)
-{
-    struct err err;
-    if (!segment_unpack(w->unpacker, blob, &w->frames, &err)) {
-        logger_error("push", "original of a duplicate: %s", err.text);
-        return false;
-    }
-    size_t at = 0;
-    for (int64_t i = 0; i <= index; i++)
-        if (!frame_read(buf_slice(&w->frames), &at, frame))
-            return false;
-    return true;
-}
-
 static void push_originals_done(struct pg_job *job, const struct pg_outcome *outcome)
 {
     struct push_originals *o = TABLE_OWNER(job, struct push_originals, job);
@@ -156,10 +141,15 @@ static void push_originals_done(struct pg_job *job, const struct pg_outcome *out
         for (int row = 0; row < PQntuples(outcome->result); row++) {
             size_t i = (size_t)pg_get_int4(outcome->result, row, 0) - 1;
             struct frame frame;
-            if (i < o->count &&
-                push_frame_at(o->w, pg_get_bytes(outcome->result, row, 2),
-                              o->entries[i].offset - pg_get_int8(outcome->result, row, 1), &frame))
+            struct err err;
+            if (i >= o->count)
+                continue;
+            int64_t index = o->entries[i].offset - pg_get_int8(outcome->result, row, 1);
+            if (segment_read_frame(o->w->unpacker, pg_get_bytes(outcome->result, row, 2), index,
+                                   &o->w->frames, &frame, &err))
                 o->entries[i].item->message_id = frame.message_id;
+            else
+                logger_error("push", "original of a duplicate: %s", err.text);
         }
     } else {
         logger_warn("push", "cannot read the originals of %zu duplicates: %s", o->count,

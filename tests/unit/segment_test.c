@@ -155,6 +155,28 @@ static void frames_survive(void **state)
     buf_free(&frames);
 }
 
+static void one_frame_is_read(void **state)
+{
+    struct buf frames = {0};
+    struct frame f = {.payload = SLICE_LITERAL("1")};
+    (void)state;
+    f.transaction_id = SLICE_LITERAL("a");
+    frame_append(&frames, &f);
+    f.transaction_id = SLICE_LITERAL("b");
+    frame_append(&frames, &f);
+    buf_clear(&blob);
+    segment_pack(packer, buf_slice(&frames), &blob);
+    assert_true(segment_read_frame(unpacker, buf_slice(&blob), 1, &back, &f, &err));
+    assert_true(slice_is(f.transaction_id, "b"));
+    assert_true(segment_read_frame(unpacker, buf_slice(&blob), 0, &back, &f, &err));
+    assert_true(slice_is(f.transaction_id, "a"));
+    assert_false(segment_read_frame(unpacker, buf_slice(&blob), 2, &back, &f, &err));
+    assert_string_equal(err.text, "frame 2 of a segment cannot be read");
+    assert_false(segment_read_frame(unpacker, buf_slice(&blob), -1, &back, &f, &err));
+    assert_false(segment_read_frame(unpacker, SLICE_LITERAL("no blob"), 0, &back, &f, &err));
+    buf_free(&frames);
+}
+
 /* What an encoder writes that is not told the size beforehand. */
 static void put_streamed(struct buf *out, struct slice content, int level, bool checksum)
 {
@@ -365,6 +387,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_packer_serves_many_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(packing_appends_and_compresses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(frames_survive, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_frame_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blobs_without_size_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blobs_in_a_row_are_one_segment, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_segment_is_refused, set_up, tear_down),
