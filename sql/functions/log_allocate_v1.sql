@@ -8,7 +8,7 @@
 --             the clock read under the lock, and never earlier than the partition's last one.
 --             last_write_at is indexed, so it moves at most once a second.
 -- Tables:     log_partitions (update), log_segments, log_txns (insert)
--- Locks:      the caller holds the log_partitions rows FOR UPDATE, taken in ascending id order.
+-- Locks:      the caller holds the log_partitions rows FOR NO KEY UPDATE, taken in ascending id order.
 create or replace function queen.log_allocate_v1(p_partition_ids uuid[], p_counts int[], p_hashes bytea[],
                                                  p_blobs bytea[], p_request_id uuid)
 returns table (ordinal int, base_offset bigint, created_at timestamptz)
