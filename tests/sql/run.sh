@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the SQL tests: pgTAP files and two-session scripts, against real PostgreSQL.
+# Runs the SQL tests: pgTAP files against real PostgreSQL.
 #
-#   tests/sql/run.sh [file ...]        all *.sql and *.t here, or the named ones
+#   tests/sql/run.sh [file ...]        all *.sql here, or the named ones
 #
 # QUEEN_TEST_DATABASE_URL: libpq conninfo of an EMPTY scratch database, as a user who may create
 # extensions (it is left filled). Without it, a private PostgreSQL is started and removed.
@@ -9,10 +9,7 @@ set -eu
 
 # One file, for prove. (pg_prove cannot take a conninfo with "=" in it.)
 if [ "${1:-}" = --one ]; then
-    case $2 in
-    *.sql) exec psql -qAtX -P pager=off -v ON_ERROR_STOP=1 -d "$QUEEN_TEST_DATABASE_URL" -f "$2" ;;
-    *) exec "./$2" ;;
-    esac
+    exec psql -qAtX -P pager=off -v ON_ERROR_STOP=1 -d "$QUEEN_TEST_DATABASE_URL" -f "$2"
 fi
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -63,6 +60,6 @@ run_sql -c 'create extension if not exists pgtap'
 
 cd "$here"
 if [ $# -eq 0 ]; then
-    set -- *.sql *.t
+    set -- *.sql
 fi
 prove --exec "$here/run.sh --one" "$@"
