@@ -225,6 +225,36 @@ describe('maintenance', () => {
         assert.deepEqual(found.a.map((m) => m.data), range(0, count));
     });
 
+    it('damage in the middle and what PostgreSQL refuses hold nothing up', { timeout: 60000 }, async () => {
+        const queue = unique('m');
+        await c.instance.psql(`create function public.refuse() returns trigger language plpgsql as $$ begin raise exception 'no' using errcode = '22023'; end $$;
+            create trigger refuse before insert on queen.log_partitions for each row when (new.name = 'poison') execute function public.refuse()`);
+        await set(true);
+        const failed = (await get()).bufferStats.failedCount;
+        for (const n of range(0, 5)) {
+            const items = ['a', 'poison', 'b'].map((p) => item(queue, p, n));
+            assert.deepEqual(statuses(await c.queen.pushItems(items)), items.map(() => 'buffered'));
+        }
+        await sleep(1500); // the files are ended
+        const directory = path.join(c.instance.runDir, 'spool');
+        const hurt = spool().map((name) => path.join(directory, name)).find((name) => fs.readFileSync(name).includes('a-2'));
+        const bytes = fs.readFileSync(hurt);
+        bytes[bytes.indexOf('a-2')] = 0x58;
+        fs.writeFileSync(hurt, bytes);
+        c.instance.pids().keeper.forEach(kill); // it has read the file ahead
+        await until(() => c.instance.pids().keeper.length === 1, 'a keeper');
+        await set(false);
+        const found = await takeAll(queue, 9);
+        assert.deepEqual(found.a.map((m) => m.transactionId), ['a-0', 'a-1', 'a-3', 'a-4']);
+        assert.deepEqual(found.b.map((m) => m.transactionId), range(0, 5).map((n) => `b-${n}`));
+        assert.equal(found.poison, undefined);
+        await until(() => spool().length === 0, 'an empty spool');
+        await until(async () => (await get()).bufferStats.failedCount > failed + 1, 'files put aside');
+        const aside = fs.readdirSync(path.join(directory, 'failed')).map((name) => fs.readFileSync(path.join(directory, 'failed', name)));
+        for (const n of range(0, 5)) assert.ok(aside.some((file) => file.includes(`poison-${n}`)));
+        await c.instance.psql('drop trigger refuse on queen.log_partitions; drop function public.refuse()');
+    });
+
     it('a spool that cannot be written: failed, 500 in maintenance mode', async () => {
         const queue = unique('m');
         const directory = path.join(c.instance.runDir, 'spool');
