@@ -24,6 +24,7 @@ static bool ack_recognise(struct ack_group *g)
         return false;
     g->batch_end = batch.batch_end;
     g->message_count = batch.message_count;
+    g->conflated = batch.conflated;
     g->queue = batch.queue;
     return true;
 }

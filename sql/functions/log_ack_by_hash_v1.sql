@@ -4,7 +4,7 @@
 --             p_worker   lease id; '' = lease-less: the lease is not validated
 --             p_hashes   16-byte hashes; p_statuses: completed, failed, retry, dlq; aligned
 -- Returns:    {"ok":false,"error"} or {"ok":true,"leaseReleased","dlq","off","acked","repeat",
---             "noopHashes","staleHashes","unresolvedHashes","dlqHashes"[,"dropped"]}; the lists hold
+--             "noopHashes","staleHashes","unresolvedHashes","dlqHashes"[,"dropped"][,"conflated"]}; the lists hold
 --             32-digit hex tokens. dlq:true keeps the lease and hands the poison at "off" to the
 --             caller, who files it with log_dlq_head_v1.
 -- Algorithm:  seed "Ack internals", the authoritative decision procedure. A hash resolves to its lowest
@@ -12,6 +12,8 @@
 --             lease is held; only what does not resolve there is looked for at or below the cursor. The
 --             lowest failed/retry/dlq clamps the cursor below itself, ties dlq > failed > retry. A
 --             signal counts only when a batch is recorded on the row (also an expired one) and holds it.
+--             A completed message of a conflated lease stands for the whole batch ("conflated": how many
+--             others); without the lease's id only its newest one does.
 --             A repeat of the call that released the lease is decided against the span and the cursor
 --             of that time; if it comes to the same signal and position it is answered as the first
 --             time and changes nothing, else it is one with a stale lease.
@@ -113,7 +115,8 @@ begin
     if v_repeat then
         -- The same in effect: the same signal at the same offset, the same position reached.
         v_same := case
-            when v_row.released_signal is null then v_signal is null and v_max_ok = v_row.released_upto
+            when v_row.released_signal is null then v_signal is null and (
+                v_max_ok = v_row.released_upto or (v_max_ok is not null and v_row.lease_conflated))
             when v_off is distinct from v_row.released_offset then false
             when v_row.released_signal = 'dlq' then v_signal in ('failed', 'dlq')
             when v_row.released_signal = 'dropped' then v_signal = 'failed'
@@ -124,10 +127,16 @@ begin
         end if;
         return jsonb_build_object('ok', true, 'leaseReleased', true, 'dlq', false, 'acked', 0, 'repeat', true,
                                   'dlqHashes', case when v_row.released_signal = 'dlq' then v_dead else '[]' end)
+               || case when v_row.lease_conflated and v_row.released_signal is null
+                       then jsonb_build_object('conflated', v_row.released_upto - v_row.released_from)
+                       else '{}' end
                || v_lists;
     end if;
 
     v_new := coalesce(v_max_ok, v_row.committed);
+    if v_row.lease_conflated and v_signal is null and v_max_ok is not null and p_worker <> '' then
+        v_new := v_row.batch_end;
+    end if;
     v_result := jsonb_build_object('ok', true, 'leaseReleased', false, 'dlq', false, 'off', v_new,
                                    'acked', v_new - v_row.committed, 'repeat', false, 'dlqHashes', '[]'::jsonb)
                 || v_lists;
@@ -158,6 +167,9 @@ begin
     elsif v_row.batch_end is not null and v_new >= v_row.batch_end then
         v_lease_free := true;
         v_retry := 0;
+        if v_row.lease_conflated then
+            v_result := v_result || jsonb_build_object('conflated', v_new - v_row.committed - 1);
+        end if;
     end if;
 
     if not v_lease_free then
