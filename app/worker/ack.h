@@ -12,6 +12,10 @@ enum ack_status { ACK_COMPLETED, ACK_FAILED, ACK_RETRY, ACK_DLQ };
  * is a string. */
 enum ack_status ack_status_of(struct json_value v, struct slice text);
 
+/* The text of a member that may be absent or null: then empty. */
+MUST_CHECK bool ack_text(struct arena *arena, const char *field, struct json_value v,
+                         struct slice *out, struct err *err);
+
 /* A lease id that a text column could hold; none that this server minted is longer. */
 enum { ACK_MAX_LEASE_BYTES = 128 };
 bool ack_lease_is_plausible(struct slice lease);
@@ -21,8 +25,8 @@ struct ack_item {
     struct slice transaction_id;
     struct txn_hash hash;
     enum ack_status status;
-    struct slice reason; /* why it failed; empty = none */
-    struct ack_group *group;
+    struct slice reason;     /* why it failed; empty = none */
+    struct ack_group *group; /* NULL in a transaction */
     /* The answer. */
     bool success, lease_released, dlq, noop;
     struct slice error; /* p NULL = null */
@@ -90,6 +94,8 @@ void ack_group_start(struct ack_group *g);
 void ack_hash_start(struct ack_group *g);
 /* One positional advance by this worker: no flusher, or it did not answer. */
 void ack_positional_start(struct ack_group *g);
+/* Why a message is dead-lettered: the item marked dlq is its own nack. Fit for a text column. */
+struct slice ack_dead_letter_reason(struct ack_item *const *items, size_t count);
 /* Files the dead letter at g->poison.offset; then ends the group. */
 void ack_dead_letter_start(struct ack_group *g);
 

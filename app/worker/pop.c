@@ -236,8 +236,16 @@ void pop_handle_queue(struct worker *w, struct request *r, struct slice queue)
         request_answer_error(r, status, "%s", err.text);
         return;
     }
-    if (!pop_refused(w, r, &p))
-        pop_start(w, r, p.wait, pop_call_new(w, r, &p, queue, (struct slice){0}));
+    if (pop_refused(w, r, &p))
+        return;
+    struct pop_call *call = pop_call_new(w, r, &p, queue, (struct slice){0});
+    if (p.autopilot && !slice_is(p.group, QUEUE_MODE_GROUP)) {
+        if (p.batch == POP_LEFT_OUT)
+            call->batch = 0;
+        if (p.partitions == POP_LEFT_OUT)
+            call->partitions = 0;
+    }
+    pop_start(w, r, p.wait, call);
 }
 
 void pop_handle_partition(struct worker *w, struct request *r, struct slice queue,

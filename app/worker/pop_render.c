@@ -10,7 +10,10 @@
 
 #include <stdlib.h>
 
-enum { REGISTRY_MARGIN_MS = 10000 }; /* seed "Ack internals": lease length plus 10 seconds */
+enum {
+    REGISTRY_MARGIN_MS = 10000,  /* seed "Ack internals": lease length plus 10 seconds */
+    POP_AUTOPILOT_WAIT_MS = 100, /* data-plane detail, section 3.7 */
+};
 
 struct pop_rendering {
     struct pop_call *call;
@@ -156,6 +159,24 @@ static void pop_render_echo(const struct pop_echo *echo, struct buf *out)
         BUF_PUT_LITERAL(out, ",\"conflationConflict\":true");
 }
 
+/* Told when something was chosen: what the client sent is part of the answer then. */
+static void pop_render_autopilot(const struct pop_rendering *p, int row)
+{
+    const struct pop_call *call = p->call;
+    bool chose_partitions = !pg_is_null(p->r, row, POP_AUTO_PARTITIONS);
+    bool chose_batch = !pg_is_null(p->r, row, POP_AUTO_BATCH);
+    if (!chose_partitions && !chose_batch)
+        return;
+    BUF_PUT_LITERAL(p->body, ",\"autopilot\":{\"partitions\":");
+    buf_put_int(p->body,
+                chose_partitions ? pg_get_int4(p->r, row, POP_AUTO_PARTITIONS) : call->partitions);
+    BUF_PUT_LITERAL(p->body, ",\"batch\":");
+    buf_put_int(p->body, chose_batch ? pg_get_int4(p->r, row, POP_AUTO_BATCH) : call->batch);
+    BUF_PUT_LITERAL(p->body, ",\"waitMs\":");
+    buf_put_int(p->body, POP_AUTOPILOT_WAIT_MS);
+    buf_putc(p->body, '}');
+}
+
 bool pop_render_empty(const struct pop_call *call, struct buf *body)
 {
     struct pop_echo echo = pop_echo_of(call);
@@ -215,6 +236,8 @@ size_t pop_render(struct pop_call *call, const PGresult *r, int first, int last,
     buf_put_int(body, partitions);
     struct pop_echo echo = pop_echo_of(call);
     pop_render_echo(&echo, body);
+    if (!echo.conflates)
+        pop_render_autopilot(&p, first);
     buf_putc(body, '}');
     buf_free(&p.tail);
     buf_free(&p.hashes);
