@@ -3,13 +3,20 @@
 #
 #   tests/sql/run.sh [file ...]        all *.sql here, or the named ones
 #
-# QUEEN_TEST_DATABASE_URL: libpq conninfo of an EMPTY scratch database, as a user who may create
-# extensions (it is left filled). Without it, a private PostgreSQL is started and removed.
+# QUEEN_TEST_DATABASE_URL: libpq conninfo (key=value words) of an EMPTY scratch database, as a superuser.
+# It is left filled; each file runs in a copy of it. Without it, a private PostgreSQL is started and removed.
 set -eu
 
-# One file, for prove. (pg_prove cannot take a conninfo with "=" in it.)
+# One file, for prove, in a copy of the database: files do not see each other's sequences and statistics.
+# (pg_prove cannot take a conninfo with "=" in it.)
 if [ "${1:-}" = --one ]; then
-    exec psql -qAtX -P pager=off -v ON_ERROR_STOP=1 -d "$QUEEN_TEST_DATABASE_URL" -f "$2"
+    copy=queen_test_$$
+    psql -qX -d "$QUEEN_TEST_DATABASE_URL dbname=postgres" -c "create database $copy template $QUEEN_TEST_TEMPLATE" || exit 1
+    status=0
+    QUEEN_TEST_DATABASE_URL="$QUEEN_TEST_DATABASE_URL dbname=$copy"
+    psql -qAtX -P pager=off -v ON_ERROR_STOP=1 -d "$QUEEN_TEST_DATABASE_URL" -f "$2" || status=$?
+    psql -qX -d "$QUEEN_TEST_DATABASE_URL dbname=postgres" -c "drop database $copy with (force)" || status=1
+    exit $status
 fi
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -37,7 +44,8 @@ if [ -z "${QUEEN_TEST_DATABASE_URL:-}" ]; then
     $as_postgres "$bin/pg_ctl" -D "$private/data" -w -l "$private/postgres.log" start \
         -o "-c listen_addresses='' -c unix_socket_directories='$private' -c fsync=off" >/dev/null ||
         { cat "$private/postgres.log" >&2; exit 1; }
-    QUEEN_TEST_DATABASE_URL="host=$private user=queen dbname=postgres"
+    $as_postgres "$bin/createdb" -h "$private" -U queen scratch
+    QUEEN_TEST_DATABASE_URL="host=$private user=queen dbname=scratch"
 fi
 export QUEEN_TEST_DATABASE_URL
 export PGTZ=UTC PGOPTIONS='-c client_min_messages=warning'
@@ -57,6 +65,8 @@ done
     cat "$sql"/functions/*.sql
 } | run_sql -1 -f -
 run_sql -c 'create extension if not exists pgtap'
+QUEEN_TEST_TEMPLATE=$(run_sql -At -c 'select quote_ident(current_database())')
+export QUEEN_TEST_TEMPLATE
 
 cd "$here"
 if [ $# -eq 0 ]; then
