@@ -86,7 +86,7 @@ void dlq_handle_list(struct worker *w, struct request *r)
 {
     static const char *const names[] = {"queue", "consumerGroup", "partition", "from", "to"};
     struct slice path, query;
-    struct admin_call *call = admin_call_new(w, r, w->admin_lane, &list_statement, dlq_build);
+    struct admin_call *call = admin_call_new(w, r, w->report_lane, &list_statement, dlq_build);
     uri_split(request_head(r)->target, &path, &query);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!listing_read_text(r, query, names[i], &call->text[i]))
@@ -137,7 +137,7 @@ static int purge_render(struct admin_call *call, const PGresult *r, struct buf *
 void dlq_handle_purge(struct worker *w, struct request *r)
 {
     struct slice path, query;
-    struct admin_call *call = admin_call_new(w, r, w->admin_lane, &purge_statement, purge_build);
+    struct admin_call *call = admin_call_new(w, r, w->report_lane, &purge_statement, purge_build);
     uri_split(request_head(r)->target, &path, &query);
     if (!listing_read_text(r, query, "queue", &call->text[PURGE_QUEUE]) ||
         !listing_read_text(r, query, "consumerGroup", &call->text[PURGE_GROUP]))

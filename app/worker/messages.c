@@ -239,7 +239,7 @@ void messages_handle_list(struct worker *w, struct request *r)
                                                "status", "from",      "to"};
     struct slice path, query;
     struct messages_call *call = arena_zarray(request_arena(r), 1, sizeof *call);
-    admin_call_init(&call->admin, w, r, w->admin_lane, &list_statement, list_build);
+    admin_call_init(&call->admin, w, r, w->report_lane, &list_statement, list_build);
     uri_split(request_head(r)->target, &path, &query);
     for (size_t i = 0; i < FILTERS; i++)
         if (!listing_read_text(r, query, names[i], &call->filters[i]))

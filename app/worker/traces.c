@@ -330,6 +330,7 @@ void traces_handle_by_name(struct worker *w, struct request *r, struct slice nam
         traces_call_new(w, r, &by_name_statement, by_name_build, by_name_render);
     int status = name_check("traceName", name, &err);
     call->name = name;
+    call->admin.lane = w->report_lane;
     if (status != 0)
         request_answer_error(r, status, "%s", err.text);
     else if (traces_read_page(call, TRACES_DEFAULT_LIMIT))
@@ -364,6 +365,7 @@ static int names_render(struct admin_call *admin, const PGresult *r, struct buf 
 void traces_handle_names(struct worker *w, struct request *r)
 {
     struct traces_call *call = traces_call_new(w, r, &names_statement, names_build, names_render);
+    call->admin.lane = w->report_lane;
     if (traces_read_page(call, TRACE_NAMES_DEFAULT_LIMIT))
         admin_call_start(&call->admin);
 }

@@ -53,6 +53,10 @@ select is(pg_temp.list('w', p_from => now() - interval '2 hours', p_limit => 1, 
 update queen.log_partitions set log_start = 1 where id = pg_temp.pid('w', 'a');
 select is(pg_temp.list('w'), 'a1:pending', 'what retention cut does not show');
 
+select pg_temp.push('x', 'a', '{1}'), pg_temp.age('x', 'a', '30 minutes');
+select pg_temp.push('x', 'b', '{1}'), pg_temp.push('x', 'a', '{2}');
+select is(pg_temp.list('x', '', 2), 'a1:pending b0:pending', 'a full page of one partition yields to what is newer elsewhere');
+
 -- Detail
 create function pg_temp.detail(p_queue text, p_id text, p_offset bigint default null) returns text language sql as $$
     select coalesce(d."offset"::text, '?') || ' below ' || d.scan_below || coalesce(' ' || d.status || ' ' || coalesce(d.error, '-'), '')
