@@ -159,12 +159,12 @@ describe('pop gates', { concurrency: 8 }, () => {
 
         it('holds an under-full claim back for that long, and delivers what has gathered', async () => {
             const queue = unique();
-            await c.queen.configure(queue, { minPopWaitTime: 1500 });
+            await c.queen.configure(queue, { minPopWaitTime: 3000 });
             const poll = c.queen.pop(queue, { wait: true, timeout: 30000, batch: 10 });
             for (const t of ['a', 'b', 'c']) await c.queen.push(queue, [t]);
             assert.deepEqual(ids(await poll), ['a', 'b', 'c']);
             const ms = await waited(queue);
-            assert.ok(ms >= 1499, `served after ${ms} ms`);
+            assert.ok(ms >= 2999, `served after ${ms} ms`);
         });
 
         it('serves at once when the batch is full', async () => {

@@ -93,9 +93,10 @@ select is(pg_temp.rows($$select total_consumed, committed, queen.log_ack_at_v1(p
 
 -- Autopilot: 0 = choose
 select pg_temp.push('auto', 'p' || i, array(select i || 'm' || j from generate_series(1, 60) j)) from generate_series(1, 4) i;
+select pg_temp.age('auto', 'p' || i, '-1 hour') from generate_series(1, 3) i; -- in the future: not claimable
 select is(pg_temp.rows($$select distinct auto_partitions, auto_batch from queen.log_pop_multi_v1('{auto}', '{null}', '{fresh}', '{0}', '{0}', '{0}', '{w}', '{f}', '{all}', '{""}')$$),
-          '(1,100)', 'just pushed: one partition, the smallest batch');
-select pg_temp.age('auto', 'p' || i, '1 second') from generate_series(1, 3) i;
+          '(1,100)', 'little is ready: one partition, the smallest batch');
+select pg_temp.age('auto', 'p' || i, case i when 4 then '-1 hour' else '1 hour 1 second' end::interval) from generate_series(1, 4) i;
 select is(pg_temp.rows($$select count(*), sum(take), min(auto_partitions), min(auto_batch) from queen.log_pop_multi_v1('{auto}', '{null}', '{g}', '{0}', '{0}', '{0}', '{w}', '{f}', '{all}', '{""}')$$),
           '(3,180,3,180)', 'three wait for longer than they should: all three, and what they hold');
 select is(pg_temp.rows($$select count(*), sum(take), min(auto_partitions), min(auto_batch) from queen.log_pop_multi_v1('{auto}', '{null}', '{h}', '{70}', '{0}', '{0}', '{w}', '{f}', '{all}', '{""}')$$),

@@ -68,6 +68,7 @@ static struct registry_batch batch_number(uint64_t n)
     return (struct registry_batch){.lease_id = uuid_number(n),
                                    .batch_end = (int64_t)n * 10,
                                    .message_count = (uint32_t)n,
+                                   .conflated = (int32_t)n - 1,
                                    .fingerprint = print_number(n),
                                    .expires_mono_ms = clock_mono_ms() + 3600000,
                                    .queue = n + 5};
@@ -90,6 +91,7 @@ static bool take(uint64_t p, struct slice group, uint64_t lease, uint64_t finger
         return false;
     assert_int_equal(out.batch_end, lease * 10);
     assert_int_equal(out.message_count, lease);
+    assert_int_equal(out.conflated, lease - 1);
     assert_int_equal(out.queue, lease + 5);
     assert_true(uuid_equal(&out.lease_id, &lease_id));
     assert_memory_equal(&out.fingerprint, &print, sizeof print);
