@@ -120,7 +120,7 @@ test-sql:
 test-deploy: all
 	node --test --test-reporter=spec $(sort $(wildcard tests/deploy/*.test.mjs))
 test-e2e: all
-	node tests/e2e/lib/with_instance.mjs node --test --test-reporter=spec $(sort $(wildcard tests/e2e/*.test.mjs))
+	node tests/e2e/lib/with_instance.mjs node --test --test-reporter=spec $(sort $(wildcard tests/e2e/*.test.mjs tests/e2e/clients/*.test.mjs))
 test-chaos: all
 	node --test --test-reporter=spec $(sort $(wildcard tests/chaos/*.test.mjs))
 
