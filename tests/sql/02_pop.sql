@@ -72,6 +72,12 @@ select pg_temp.configure('delay', '{"delayedProcessing":2147483647}');
 select pg_temp.expire('delay');
 select is(pg_temp.pop('delay', 'w1'), 'wait 2147483647', 'a delay beyond what a wait can say');
 
+select pg_temp.configure('delay2', '{"delayedProcessing":1}');
+select pg_temp.push('delay2', 'x', '{a}'), pg_temp.push('delay2', 'x', '{b}'), pg_temp.push('delay2', 'y', '{c}');
+select pg_temp.age('delay2', 'x', interval '1 minute'), pg_temp.age('delay2', 'y', interval '30 seconds');
+select is(pg_temp.pop('delay2', 'w1', 2, 2), 'x:a,b', 'the budget may be spent sooner than the candidates promised');
+select is(pg_temp.pop('delay2', 'w2', 2, 2), 'y:c', 'what was locked in vain is not leased');
+
 -- windowBuffer
 select pg_temp.push('win', 'p', '{a}');
 select pg_temp.configure('win', '{"windowBuffer":10}');

@@ -69,6 +69,9 @@ select is(pg_temp.ack('d1', 'w', 'a:completed c:failed d:completed'), 'done rele
 select is(pg_temp.cursor('d1'), 'committed 2', 'past the poison, counter reset, released');
 select is((select count(*) from queen.log_dlq where partition_id = pg_temp.pid('d1')), 0::bigint, 'no dead letter');
 select is(pg_temp.pop('d1', 'w2'), 'p:d,e,f,g,h,i,j', 'the rest redelivers');
+select pg_temp.batch('d2', 10, '{"retryLimit":1,"deadLetterQueue":false,"dlqAfterMaxRetries":false}');
+select is(pg_temp.ack('d2', 'w', 'a:failed') || ', ' || pg_temp.pop('d2', 'w2', 1) || ', ' || pg_temp.ack('d2', 'w2', 'a:failed'),
+          'done released, p:a, done released dropped@0', 'limit 1: the second is dropped');
 
 -- dlq
 select pg_temp.batch('q1', 10, '{"deadLetterQueue":false,"dlqAfterMaxRetries":false}');
