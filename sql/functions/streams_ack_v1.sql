@@ -4,7 +4,8 @@
 --             p_lease    lease id; must be the live one
 --             p_ok       false: the lease is released, the cursor stays
 --             p_count    messages; NULL = the whole batch
---             p_release  true: the whole batch is committed; false: p_count messages are, the lease stays
+--             p_release  true: the whole batch is committed; false: p_count messages are (of a conflated
+--                        lease: all that its message stands for), the lease stays
 -- Returns:    error (NULL = done), count (messages committed), released
 -- Tables:     log_consumers (update), log_segments (read)
 -- Locks:      the log_consumers row FOR UPDATE
@@ -36,9 +37,13 @@ begin
         select * into v_to
         from queen.streams_frames_upto_v1(p_partition_id, v_row.committed, v_row.batch_end,
                                           coalesce(p_count, 2147483647));
+        if v_row.lease_conflated and v_to.frames > 0 then
+            v_to.upto := v_row.batch_end;    -- its one message stands for the batch
+            v_to.frames := 1;
+        end if;
         count := v_to.frames;
         update queen.log_consumers c
-        set committed = v_to.upto, total_consumed = c.total_consumed + v_to.frames
+        set committed = v_to.upto, total_consumed = c.total_consumed + v_to.upto - c.committed
         where c.partition_id = p_partition_id and c.consumer_group = p_group and v_to.upto > c.committed;
         return;
     end if;

@@ -311,18 +311,6 @@ describe('POST /streams/v1/cycle', () => {
         assert.equal((await rows(s)).length, 5000);
     });
 
-    it('a consumer that waits on the sink, and one on the source, gets its messages at once', async () => {
-        const s = await leased();
-        await c.queen.push(s.queue, ['d']);
-        const waiting = { wait: true, timeout: 20000 };
-        const sink = c.queen.pop(s.sink, waiting);
-        const source = c.queen.pop(s.queue, { ...waiting, consumerGroup: s.group });
-        await until(async () => (await c.queen.counters()).pop_parked >= 2, 'both wait');
-        await done(cycle(s, { push_items: [{ queue: s.sink, payload: 1, transactionId: 'x' }] }));
-        assert.deepEqual((await sink).json.messages.map((m) => m.transactionId), ['x']);
-        assert.deepEqual((await source).json.messages.map((m) => m.transactionId), ['d']);
-    });
-
     it('one of many that commit the same batch at once does', async () => {
         const s = await leased();
         const answers = await Promise.all(Array.from({ length: 16 }, (_, i) =>
@@ -456,5 +444,78 @@ describe('POST /streams/v1/state/get', () => {
         await c.queen.instance.psql(`insert into queen_streams.state (query_id, partition_id, key, value, updated_at) select '${s.id}', '${s.batch.partitionId}', i, '1', now() from generate_series(1, 100001) i`);
         await refused(get(ask), 413, /more than 100000 rows/);
         assert.equal((await rows(s, { key_prefix: '9999' })).length, 11);
+    });
+});
+
+describe('on an instance of its own', () => {
+    const own = useQueen({ workers: 2, env: { QUEEN_FALLBACK_POLL_MS: '60000' } });
+
+    it('consumers that wait for the sink and for the rest of the source get their messages at once', async () => {
+        const { queen } = own;
+        const [name, queue, sink] = [unique('stream'), unique('src'), unique('sink')];
+        const { query_id } = (await queen.post('/streams/v1/queries', { name, source_queue: queue, config_hash: 'h' })).json;
+        await queen.push(queue, ['a']);
+        await queen.push(sink, ['first']);
+        await (await queen.take(sink, ['first'])).complete();
+        for (const [status, next] of [['failed', 'a'], ['completed', 'b']]) {
+            const batch = await queen.take(queue, ['a']);
+            if (next === 'b') await queen.push(queue, ['b']);
+            const waiting = [sink, queue].map((q) => queen.pop(q, { wait: true, timeout: 20000 }));
+            await until(async () => (await queen.counters()).pop_parked === 2, 'both wait');
+            const body = { query_id, partition_id: batch.partitionId, ack: { leaseId: batch.leaseId, status, count: 1 }, push_items: [{ queue: sink, payload: 1, transactionId: status }] };
+            const { json, text } = await queen.post('/streams/v1/cycle', body);
+            assert.equal(json.success, true, text);
+            const [fromSink, fromSource] = await Promise.all(waiting);
+            assert.deepEqual([fromSink.status, fromSource.status], [200, 200]);
+            assert.equal(fromSink.json.messages[0].transactionId, status);
+            assert.equal(fromSource.json.messages[0].transactionId, next);
+            for (const [q, popped] of [[sink, fromSink], [queue, fromSource]]) {
+                const status = q === queue && next === 'a' ? 'retry' : 'completed';
+                await queen.ackBatch(popped.json.messages.map((m) => ({ transactionId: m.transactionId, partitionId: m.partitionId, leaseId: popped.json.leaseId, status })));
+            }
+        }
+    });
+
+    it('a cycle whose commit the worker does not hear of is answered as what it was, and not done twice', async () => {
+        const { queen, instance } = own;
+        const [name, queue, sink] = [unique('stream'), unique('src'), unique('sink')];
+        const { query_id } = (await queen.post('/streams/v1/queries', { name, source_queue: queue, config_hash: 'h' })).json;
+        await queen.push(queue, ['a', 'b', 'c']);
+        const batch = await queen.take(queue, ['a', 'b', 'c'], { batch: 3 });
+        await queen.push(sink, ['old']);
+        const setting = async (value) => {
+            await instance.psql(`alter system set synchronous_standby_names = '${value}'`);
+            await instance.psql('select pg_reload_conf()');
+        };
+        // A commit that waits for a standby is durable here already: whoever is cut off then cannot know.
+        const interrupted = async (body) => {
+            await setting('nobody');
+            const answer = queen.post('/streams/v1/cycle', body);
+            try {
+                const pid = await until(() => instance.psql("select pid from pg_stat_activity where application_name like '%streams%' and wait_event = 'SyncRep'"), 'the cycle waits for its commit');
+                await instance.psql(`select pg_terminate_backend(${pid})`);
+            } finally {
+                await setting('');
+            }
+            const { json, text } = await answer;
+            assert.equal(json.success, true, text);
+            return json;
+        };
+        const body = (more) => ({ query_id, partition_id: batch.partitionId, ...more });
+        const ack = { leaseId: batch.leaseId, status: 'completed' };
+        const item = (transactionId, partition) => ({ queue: sink, partition, transactionId, payload: 1 });
+
+        const kept = await interrupted(body({ ack: { ...ack, count: 1 }, release_lease: false, push_items: [item('x', 'p'), item('y')] }));
+        assert.deepEqual(kept.ack_result, { success: true, count: 1, lease_released: false, dlq: false });
+        assert.deepEqual(kept.push_results.map((r) => [r.status, r.baseOffset]), [['queued', 0], ['queued', 1]]);
+        assert.equal(await instance.psql(`select committed from queen.log_consumers where worker_id = '${batch.leaseId}'`), '0');
+
+        await interrupted(body({ state_ops: [{ type: 'upsert', key: 'k', value: 1 }], push_items: [item('z')] }));
+        const released = await interrupted(body({ ack, push_items: [item('old'), item('end')] }));
+        assert.deepEqual(released.ack_result, { success: true, count: 2, lease_released: true, dlq: false });
+        assert.deepEqual(released.push_results.map((r) => [r.status, r.baseOffset]), [['duplicate', 0], ['queued', 3]]);
+        const stored = (await queen.popPartition(sink, 'Default', { batch: 10 })).json.messages;
+        assert.deepEqual(stored.map((m) => m.transactionId), ['old', 'y', 'z', 'end']);
+        await queen.nothing(queue);
     });
 });

@@ -122,12 +122,30 @@ select is(pg_temp.stored('out'), 'x,y|z', 'the rest of the cycle counts');
 select is(pg_temp.pop('src', 'w2'), 'p:g,h', 'again');
 select pg_temp.expire('src');
 select is(pg_temp.cycle('upsert:b:6', 'out/p:zz', true, 'w2'), '1@3 invalid or expired lease src', 'an expired lease');
+select is(pg_temp.cycle('upsert:b:6', 'out/p:zz', true, 'w2', 1, false), '1@3 invalid or expired lease src', 'nor is it kept');
+select is(pg_temp.cycle('upsert:b:6', 'out/p:zz', false, 'w2'), '1@3 invalid or expired lease src', 'nor released');
 select is(pg_temp.stored('out') || pg_temp.state(array['b']), 'x,y|zb=5', 'nothing of it');
 select is(pg_temp.pop('src', 'w3'), 'p:g,h', 'leased again');
 select is(pg_temp.cycle(p_ok => true, p_lease => 'w3'), 'ok src acked 2 released', 'the whole batch');
 select is(pg_temp.cursor('src'), 'committed 12', 'retry and attempt state cleared');
 update queen.log_consumers set worker_id = 'w4', lease_expires_at = clock_timestamp() + interval '1 minute' where partition_id = pg_temp.pid('src');
 select is(pg_temp.cycle(p_ok => true, p_lease => 'w4'), 'no leased batch src', 'a lease without batch');
+
+-- a batch that ends inside a segment
+select is(pg_temp.push('part', 'p', array['a', 'b', 'c', 'd']), 'queued 0', 'four in a segment');
+select is(pg_temp.pop('part', 'v', 3), 'p:a,b,c', 'three leased');
+select is(pg_temp.cycle(p_ok => true, p_lease => 'v', p_count => 1, p_release => false, p_partition => pg_temp.pid('part')), 'ok part acked 1', 'one');
+select is(pg_temp.cycle(p_ok => true, p_lease => 'v', p_release => false, p_partition => pg_temp.pid('part')), 'ok part acked 2', 'without a count: the rest of the batch');
+select is(pg_temp.cursor('part'), 'committed 2 leased to 2 by v attempts 1', 'not the fourth');
+select is(pg_temp.cycle(p_ok => true, p_lease => 'v', p_count => 1, p_release => false, p_partition => pg_temp.pid('part')), 'ok part acked 0', 'there are no more');
+select is(pg_temp.cursor('part'), 'committed 2 leased to 2 by v attempts 1', 'stays');
+select is(pg_temp.cycle(p_ok => true, p_lease => 'v', p_partition => pg_temp.pid('part')), 'ok part acked 0 released', 'released');
+select is(pg_temp.push('part', 'p', array['e', 'f']), 'queued 4', 'more');
+select is(pg_temp.pop('part', 'v'), 'p:d,e,f', 'leased');
+update queen.log_consumers set lease_conflated = true where partition_id = pg_temp.pid('part');
+select is(pg_temp.cycle(p_ok => true, p_lease => 'v', p_count => 1, p_release => false, p_partition => pg_temp.pid('part')), 'ok part acked 1', 'the message of a conflated lease');
+select is(pg_temp.cursor('part'), 'committed 5 leased to 5 by v attempts 1', 'stands for the batch');
+select is(queen.queue_delete_v1('part'), true, 'deleted');
 
 -- no ack
 select is(pg_temp.cycle('upsert:c:7 upsert:c:8 delete:b upsert:d:1 delete:d delete:none', p_ok => null), 'ok src', 'state only');
