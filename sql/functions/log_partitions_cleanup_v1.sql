@@ -5,10 +5,10 @@
 -- Algorithm:  no segment, no dead letter, no stream state, no live lease, and neither created, written
 --             nor consumed from within p_days. A later push creates the name anew, under another id and
 --             from offset 0.
--- Tables:     log_partitions, log_consumers (by cascade), log_txns, queen_streams.cycles
---             (delete), log_dlq, queen_streams.state (read)
+-- Tables:     log_partitions, log_consumers (by cascade), log_txns, queen.stream_cycles
+--             (delete), log_dlq, queen.stream_state (read)
 -- Locks, in order: advisory (try), log_partitions FOR UPDATE SKIP LOCKED ascending by id, their
---             queen_streams.cycles, log_consumers (by cascade): both are idle.
+--             queen.stream_cycles, log_consumers (by cascade): both are idle.
 create or replace function queen.log_partitions_cleanup_v1(p_max_partitions int, p_days int)
 returns bigint
 language plpgsql
@@ -25,8 +25,8 @@ begin
           from (select x.id from queen.log_partitions x
                 where x.oldest_live_at is null and x.last_write_at < v_cutoff and x.created_at < v_cutoff
                   and not exists (select 1 from queen.log_dlq d where d.partition_id = x.id)
-                  and not exists (select 1 from queen_streams.cycles y
-                                  join queen_streams.state s
+                  and not exists (select 1 from queen.stream_cycles y
+                                  join queen.stream_state s
                                       on s.query_id = y.query_id and s.partition_id = y.partition_id
                                   where y.partition_id = x.id)
                   and not exists (select 1 from queen.log_consumers c
@@ -42,7 +42,7 @@ begin
         return 0;
     end if;
     delete from queen.log_txns t where t.partition_id = any (v_ids);
-    delete from queen_streams.cycles c where c.partition_id = any (v_ids);
+    delete from queen.stream_cycles c where c.partition_id = any (v_ids);
     delete from queen.log_partitions p where p.id = any (v_ids);
     return cardinality(v_ids);
 end

@@ -3,7 +3,7 @@
 -- Parameters: p_queue  name
 -- Returns:    whether it existed; timers go also when it did not, lest they create it again
 -- Tables:     queues, log_partitions, log_consumers, log_segments, log_txns, log_dlq,
---             consumer_groups_metadata, log_timers, queen_streams.cycles and state (delete)
+--             consumer_groups_metadata, log_timers, queen.stream_cycles and state (delete)
 -- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is
 --             created meanwhile), its log_partitions FOR UPDATE ascending by id, its log_consumers FOR
 --             UPDATE ascending by (partition_id, consumer_group), rows of queen_streams.
@@ -28,9 +28,9 @@ begin
     delete from queen.log_segments s where s.partition_id = any (v_partitions);
     delete from queen.log_txns t where t.partition_id = any (v_partitions);
     delete from queen.log_dlq d where d.partition_id = any (v_partitions);
-    delete from queen_streams.state s using queen_streams.cycles c
+    delete from queen.stream_state s using queen.stream_cycles c
     where c.partition_id = any (v_partitions) and s.query_id = c.query_id and s.partition_id = c.partition_id;
-    delete from queen_streams.cycles c where c.partition_id = any (v_partitions);
+    delete from queen.stream_cycles c where c.partition_id = any (v_partitions);
     delete from queen.queues q where q.id = v_id;
     return true;
 end

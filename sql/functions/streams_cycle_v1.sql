@@ -13,10 +13,10 @@
 --             messages are stored already: the caller repeats the cycle without the named ones.
 -- Algorithm:  failures are raised and caught here, which takes back what was done before them.
 -- Tables:     those of log_push_multi_v1, streams_ack_v1 and streams_state_apply_v1;
---             queen_streams.queries (read), queen_streams.cycles (insert, update)
+--             queen.stream_queries (read), queen.stream_cycles (insert, update)
 -- Locks, in order: those of log_push_multi_v1, the log_consumers row FOR UPDATE (also without an ack, if it
 --             exists: the partition is not deleted meanwhile), the query's row KEY SHARE, the
---             queen_streams.cycles row, state rows.
+--             queen.stream_cycles row, state rows.
 create or replace function queen.streams_cycle_v1(p_request_id uuid, p_retry boolean, p_query_id uuid,
                                                   p_partition_id uuid, p_group text, p_types text[],
                                                   p_keys text[], p_values text[],
@@ -33,7 +33,7 @@ as $$
 declare
     v_push record;
     v_ack record;
-    v_cycle queen_streams.cycles;
+    v_cycle queen.stream_cycles;
     v_queue text;
     v_error text;
     v_count int;
@@ -47,7 +47,7 @@ begin
         if v_queue is null then
             raise exception 'partition not found' using errcode = 'QS002';
         end if;
-        if not exists (select 1 from queen_streams.queries q where q.id = p_query_id) then
+        if not exists (select 1 from queen.stream_queries q where q.id = p_query_id) then
             raise exception 'query not found' using errcode = 'QS002';
         end if;
         select 'Unknown state_op type: ' || u.type into v_error
@@ -57,7 +57,7 @@ begin
         if found then
             raise exception '%', v_error using errcode = 'QS002';
         end if;
-        if p_retry and exists (select 1 from queen_streams.cycles c
+        if p_retry and exists (select 1 from queen.stream_cycles c
                                where c.query_id = p_query_id and c.partition_id = p_partition_id
                                  and c.request_id = p_request_id) then
             raise exception 'repeat' using errcode = 'QS002';
@@ -97,8 +97,8 @@ begin
             v_released := v_ack.released;
         end if;
 
-        perform 1 from queen_streams.queries q where q.id = p_query_id for key share;
-        insert into queen_streams.cycles as c (query_id, partition_id, request_id, ack_count, lease_released,
+        perform 1 from queen.stream_queries q where q.id = p_query_id for key share;
+        insert into queen.stream_cycles as c (query_id, partition_id, request_id, ack_count, lease_released,
                                           base_offsets, sink_ids)
         values (p_query_id, p_partition_id, p_request_id, v_count, v_released, v_bases, v_sinks)
         on conflict (query_id, partition_id) do update
@@ -121,7 +121,7 @@ begin
 
     -- An earlier try that was still running when this one began shows here at the latest.
     if p_retry and v_error is not null then
-        select * into v_cycle from queen_streams.cycles c
+        select * into v_cycle from queen.stream_cycles c
         where c.query_id = p_query_id and c.partition_id = p_partition_id and c.request_id = p_request_id;
         if found then
             v_error := null;

@@ -5,7 +5,7 @@
 --             p_reset        on another hash: forget the state instead of refusing
 -- Returns:    query_id; fresh: the name is new; reset: the state was forgotten; mismatch: the hash is
 --             another one, nothing was changed
--- Tables:     queen_streams.queries (insert, update), queen_streams.state (delete)
+-- Tables:     queen.stream_queries (insert, update), queen.stream_state (delete)
 -- Locks, in order: the query's row FOR UPDATE (no cycle of it runs meanwhile), its state rows.
 create or replace function queen.streams_register_v1(p_name text, p_source_queue text, p_sink_queue text,
                                                      p_config_hash text, p_reset boolean,
@@ -18,7 +18,7 @@ declare
 begin
     reset := false;
     mismatch := false;
-    insert into queen_streams.queries as q (name, source_queue, sink_queue, config_hash)
+    insert into queen.stream_queries as q (name, source_queue, sink_queue, config_hash)
     values (p_name, p_source_queue, p_sink_queue, p_config_hash)
     on conflict (name) do nothing
     returning q.id into query_id;
@@ -28,16 +28,16 @@ begin
     end if;
 
     select q.id, q.config_hash into query_id, v_hash
-    from queen_streams.queries q where q.name = p_name for update;
+    from queen.stream_queries q where q.name = p_name for update;
     if v_hash <> p_config_hash and not p_reset then
         mismatch := true;
         return;
     end if;
     if v_hash <> p_config_hash then
         reset := true;
-        delete from queen_streams.state s where s.query_id = streams_register_v1.query_id;
+        delete from queen.stream_state s where s.query_id = streams_register_v1.query_id;
     end if;
-    update queen_streams.queries q
+    update queen.stream_queries q
     set source_queue = p_source_queue, sink_queue = p_sink_queue, config_hash = p_config_hash, updated_at = now()
     where q.id = query_id;
 end

@@ -4,8 +4,8 @@
 --             p_types        upsert or delete; of several on one key the last counts
 --             p_keys, p_values, p_window_ends  aligned; the latter two are NULL for a delete
 -- Returns:    nothing
--- Tables:     queen_streams.state (insert, update, delete)
--- Locks:      state rows; the caller holds the (query, partition)'s row of queen_streams.cycles, without
+-- Tables:     queen.stream_state (insert, update, delete)
+-- Locks:      state rows; the caller holds the (query, partition)'s row of queen.stream_cycles, without
 --             which nobody writes them.
 create or replace function queen.streams_state_apply_v1(p_query_id uuid, p_partition_id uuid, p_types text[],
                                                         p_keys text[], p_values text[],
@@ -19,11 +19,11 @@ as $$
              as u (type, key, value, window_end, ord)
         order by u.key, u.ord desc
     ), deleted as (
-        delete from queen_streams.state s
+        delete from queen.stream_state s
         using last l
         where l.type = 'delete' and s.query_id = p_query_id and s.partition_id = p_partition_id and s.key = l.key
     )
-    insert into queen_streams.state as s (query_id, partition_id, key, value, window_end, updated_at)
+    insert into queen.stream_state as s (query_id, partition_id, key, value, window_end, updated_at)
     select p_query_id, p_partition_id, l.key, l.value, l.window_end, clock_timestamp()
     from last l
     where l.type = 'upsert'

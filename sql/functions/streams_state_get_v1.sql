@@ -9,7 +9,7 @@
 -- Raises:     54000 when there is more: part of a state would pass for all of it
 -- Algorithm:  the keys by the primary key, or the ripe ones by their index, or one range of the primary
 --             key up to the first key beyond the prefix.
--- Tables:     queen_streams.state (read)
+-- Tables:     queen.stream_state (read)
 -- Locks:      none
 create or replace function queen.streams_state_get_v1(p_query_id uuid, p_partition_id uuid, p_keys text[],
                                                       p_prefix text, p_ripe double precision,
@@ -30,17 +30,17 @@ begin
     if p_keys is not null then
         open v_rows for
             select s.* from (select distinct u.key collate "C" as key from unnest(p_keys) as u (key)) as k
-            join queen_streams.state s
+            join queen.stream_state s
                 on s.query_id = p_query_id and s.partition_id = p_partition_id and s.key = k.key
             order by s.key;
     elsif p_ripe is not null then
         open v_rows for
-            select s.* from queen_streams.state s
+            select s.* from queen.stream_state s
             where s.query_id = p_query_id and s.partition_id = p_partition_id and s.window_end <= p_ripe
             order by s.key;
     else
         open v_rows for
-            select s.* from queen_streams.state s
+            select s.* from queen.stream_state s
             where s.query_id = p_query_id and s.partition_id = p_partition_id and s.key >= p_prefix
             order by s.key;
     end if;

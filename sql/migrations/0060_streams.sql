@@ -1,9 +1,8 @@
 -- Stream processing: queries, their state per source partition, and the last cycle of each. Locks and
 -- their order: sql/README.md (the rows here come last).
 
-create schema if not exists queen_streams;
 
-create table queen_streams.queries (
+create table queen.stream_queries (
     id uuid primary key default gen_random_uuid(),
     name text not null unique,
     source_queue text not null,
@@ -15,7 +14,7 @@ create table queen_streams.queries (
 
 -- No foreign keys: queries are never deleted, and whoever deletes a partition deletes its rows here. A
 -- foreign key would lock the partition's row, on which pushes wait, after the cursor's.
-create table queen_streams.state (
+create table queen.stream_state (
     query_id uuid not null,
     partition_id uuid not null,
     key text collate "C" not null,                          -- at most 2048 bytes
@@ -24,12 +23,12 @@ create table queen_streams.state (
     updated_at timestamptz not null,
     primary key (query_id, partition_id, key)
 ) with (fillfactor = 80);
-create index state_window_end on queen_streams.state (query_id, partition_id, window_end)
+create index stream_state_window_end on queen.stream_state (query_id, partition_id, window_end)
     where window_end is not null;
 
 -- One row per (query, partition) that ever had a cycle. Its lock makes the cycles of one follow each
 -- other; what the last one did answers a repeat whose first answer the worker did not get.
-create table queen_streams.cycles (
+create table queen.stream_cycles (
     query_id uuid not null,
     partition_id uuid not null,
     request_id uuid not null,
@@ -39,4 +38,4 @@ create table queen_streams.cycles (
     sink_ids uuid[] not null,                               -- the partitions they went to
     primary key (query_id, partition_id)
 ) with (fillfactor = 50);
-create index cycles_partition on queen_streams.cycles (partition_id);
+create index stream_cycles_partition on queen.stream_cycles (partition_id);

@@ -374,7 +374,7 @@ describe('POST /streams/v1/cycle', () => {
             await cutter;
         }
         assert.equal(committed, total);
-        const counts = await c.queen.instance.psql(`select sum(value::int) from queen_streams.state where query_id = '${s.id}'`);
+        const counts = await c.queen.instance.psql(`select sum(value::int) from queen.stream_state where query_id = '${s.id}'`);
         assert.equal(Number(counts), total);
         const { messages } = (await c.queen.pop(s.sink, { batch: 1000 })).json;
         assert.deepEqual(messages.map((m) => m.transactionId).sort(), Array.from({ length: total }, (_, i) => `m${i}`).sort());
@@ -441,7 +441,7 @@ describe('POST /streams/v1/state/get', () => {
         await refused(get({ ...ask, key_prefix: 5 }), 400, /key_prefix/);
         await refused(get({ ...ask, ripe_at_or_before: '5' }), 400, /ripe_at_or_before must be a number/);
         await refused(get('7'), 400, /^request body must be a JSON object$/);
-        await c.queen.instance.psql(`insert into queen_streams.state (query_id, partition_id, key, value, updated_at) select '${s.id}', '${s.batch.partitionId}', i, '1', now() from generate_series(1, 100001) i`);
+        await c.queen.instance.psql(`insert into queen.stream_state (query_id, partition_id, key, value, updated_at) select '${s.id}', '${s.batch.partitionId}', i, '1', now() from generate_series(1, 100001) i`);
         await refused(get(ask), 413, /more than 100000 rows/);
         assert.equal((await rows(s, { key_prefix: '9999' })).length, 11);
     });

@@ -10,7 +10,7 @@ language sql as $$
                      case when r.reset then 'reset' end, case when r.mismatch then 'mismatch' end)
     from queen.streams_register_v1(p_name, 'src', null, p_hash, p_reset) r $$;
 create function pg_temp.qid(p_name text default 'query') returns uuid language sql as $$
-    select q.id from queen_streams.queries q where q.name = p_name $$;
+    select q.id from queen.stream_queries q where q.name = p_name $$;
 
 -- A cycle. p_ops 'upsert:k:value delete:k'; p_sends 'queue/partition:a,b ...'.
 create function pg_temp.cycle(p_ops text default null, p_sends text default null, p_ok boolean default null,
@@ -64,7 +64,7 @@ select is(pg_temp.register('h1'), 'fresh', 'a new name');
 select is(pg_temp.register('h1'), '', 'the same again');
 select is(pg_temp.register('h1', true), '', 'a reset without another hash forgets nothing');
 select is(pg_temp.register('h2'), 'mismatch', 'another hash');
-select is((select config_hash from queen_streams.queries), 'h1', 'changes nothing');
+select is((select config_hash from queen.stream_queries), 'h1', 'changes nothing');
 
 select is(pg_temp.push('src', 'p', array['a', 'b', 'c', 'd', 'e']), 'queued 0', 'source');
 select is(pg_temp.pop('src', 'w'), 'p:a,b,c,d,e', 'leased');
@@ -84,7 +84,7 @@ select is(pg_temp.cycle('upsert:a:1', 'out/p:x', true, p_group => 'nobody'), '1@
 select is(pg_temp.cycle('upsert:a:1', 'out/p:x', false, 'other'), '1@0 invalid or expired lease src', 'also when it did not work');
 select is(pg_temp.pid('out'), null, 'the sink was not even created');
 select is(pg_temp.state(), null, 'no state');
-select is((select count(*) from queen_streams.cycles), 0::bigint, 'no record');
+select is((select count(*) from queen.stream_cycles), 0::bigint, 'no record');
 select is(pg_temp.cursor('src'), 'committed -1 leased to 4 by w attempts 1', 'the cursor is where it was');
 
 -- ok and keep
@@ -192,21 +192,21 @@ select is(pg_temp.register('h', false, 'other'), 'fresh', 'a second query');
 select is(pg_temp.cycle('upsert:mine:1', p_query => pg_temp.qid('other')), 'ok src', 'with state');
 select is(pg_temp.register('h2', true), 'reset', 'another hash with reset');
 select is(pg_temp.state(), null, 'its state is gone');
-select is((select count(*) from queen_streams.state), 1::bigint, 'not that of the other');
+select is((select count(*) from queen.stream_state), 1::bigint, 'not that of the other');
 select is(pg_temp.register('h2'), '', 'the new hash holds');
 select is(queen.queue_delete_v1('out'), true, 'deletion of a sink');
-select is((select count(*) from queen_streams.state), 1::bigint, 'takes nothing');
+select is((select count(*) from queen.stream_state), 1::bigint, 'takes nothing');
 delete from queen.log_segments where partition_id = pg_temp.pid('src');
 update queen.log_partitions set oldest_live_at = null, created_at = now() - interval '9 days', last_write_at = now() - interval '9 days' where id = pg_temp.pid('src');
 update queen.log_consumers set released_at = null, created_at = now() - interval '9 days', lease_expires_at = null where partition_id = pg_temp.pid('src');
 select is(queen.log_partitions_cleanup_v1(10, 5), 0::bigint, 'a partition with stream state stays');
 select is(pg_temp.cycle('delete:mine', p_query => pg_temp.qid('other')), 'ok src', 'without');
 select is(queen.log_partitions_cleanup_v1(10, 5), 1::bigint, 'it goes');
-select is((select count(*) from queen_streams.cycles), 0::bigint, 'with its records');
+select is((select count(*) from queen.stream_cycles), 0::bigint, 'with its records');
 select is(pg_temp.push('src', 'p', array['a']), 'queued 0', 'anew');
 select is(pg_temp.cycle('upsert:x:1'), 'ok src', 'state');
 select is(queen.queue_delete_v1('src'), true, 'deletion of the source');
-select is((select count(*) from queen_streams.state) + (select count(*) from queen_streams.cycles), 0::bigint, 'takes state and records');
+select is((select count(*) from queen.stream_state) + (select count(*) from queen.stream_cycles), 0::bigint, 'takes state and records');
 
 select * from finish();
 rollback;
