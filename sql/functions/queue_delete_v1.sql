@@ -6,7 +6,7 @@
 --             consumer_groups_metadata, log_timers, queen.stream_cycles and state (delete)
 -- Locks, in order: its log_timers ascending by timer_key, the queues row FOR UPDATE (no partition is
 --             created meanwhile), its log_partitions FOR UPDATE ascending by id, its log_consumers FOR
---             UPDATE ascending by (partition_id, consumer_group), rows of queen_streams.
+--             UPDATE ascending by (partition_id, consumer_group), rows of stream_state and stream_cycles.
 create or replace function queen.queue_delete_v1(p_queue text)
 returns boolean
 language plpgsql
