@@ -71,6 +71,21 @@ describe('Go client', { concurrency: 4 }, () => {
         assert.ok(dead.messages[0].failedAt >= dead.messages[0].createdAt - 1e6);
     });
 
+    it('what the command line reads: analytics, Prometheus text, a refresh without a body', async () => {
+        const get = async (path) => {
+            const answer = await c.queen.get(path);
+            assert.equal(answer.status, 200, answer.text);
+            return answer;
+        };
+        assert.ok(Array.isArray((await get('/api/v1/analytics/queue-lag')).json));
+        assert.ok(Array.isArray((await get('/api/v1/analytics/queue-ops')).json.series));
+        assert.ok('totals' in (await get('/api/v1/analytics/retention')).json);
+        const text = await get('/metrics/prometheus');
+        assert.match(text.headers['content-type'], /^text\/plain; version=0\.0\.4/);
+        assert.match(text.text, /^# TYPE \w+ (counter|gauge)$/m);
+        assert.equal((await c.queen.request('POST', '/api/v1/stats/refresh')).status, 200);
+    });
+
     it('conflation and autopilot answers decode', async () => {
         const queue = unique();
         await go.push(queue, [1, 2]);

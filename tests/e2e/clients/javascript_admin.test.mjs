@@ -156,6 +156,35 @@ describe('control plane of the JavaScript client', { concurrency: 4 }, () => {
         await until(async () => (await js.admin.getTraceNames({ limit: 1000 })).trace_names.some((t) => t.trace_name === name), 'the name is listed');
     });
 
+    it('getStatus, getQueueStats, getQueueDetail, getAnalytics, refreshConsumerStats, metrics', async () => {
+        const queue = unique();
+        await js.push(queue, [1, 2]);
+        await js.pop(queue, { autoAck: true });
+        const hour = { from: new Date(Date.now() - 3600000).toISOString(), to: new Date().toISOString() };
+        const status = await js.admin.getStatus({ ...hour, queue });
+        for (const key of ['timeRange', 'bucketMinutes', 'pointCount', 'throughput', 'queues', 'messages', 'leases', 'deadLetterQueue', 'workers', 'errors', 'statsAge']) assert.ok(key in status, key);
+        assert.ok(Array.isArray(status.throughput) && Array.isArray(status.queues) && Array.isArray(status.workers));
+
+        const stats = await js.admin.getQueueStats({ queue, limit: 10, offset: 0 });
+        assert.deepEqual(stats.queues.map((q) => [q.name, q.partitions, q.messages.total]), [[queue, 1, 2]]);
+        const detail = await js.admin.getQueueDetail(queue, hour);
+        assert.deepEqual([detail.queue.name, detail.partitions[0].name, detail.partitions[0].messages.total, detail.totals.messages.pending], [queue, 'Default', 2, 1]);
+        await assert.rejects(js.admin.getQueueDetail(unique()), { status: 404, message: 'Queue not found' });
+        const analytics = await js.admin.getAnalytics({ ...hour, interval: 'hour', queue });
+        assert.equal(analytics.interval, 'hour');
+        assert.ok(analytics.dataPoints.length >= 1 && analytics.dataPoints.every((p) => TIME.test(p.timestamp) && p.messages >= 0), JSON.stringify(analytics));
+
+        assert.equal(typeof (await js.admin.refreshConsumerStats()).refreshedAt, 'string');
+        const metrics = await js.admin.metrics();
+        assert.ok(metrics.uptime >= 0 && metrics.requests.total >= 2 && metrics.memory.rss > 0, JSON.stringify(metrics));
+    });
+
+    it('getSystemMetrics, getWorkerMetrics, getPostgresStats', async () => {
+        assert.ok(Array.isArray((await js.admin.getSystemMetrics({})).replicas));
+        assert.ok(Array.isArray((await js.admin.getWorkerMetrics({})).timeSeries));
+        assert.equal(typeof (await js.admin.getPostgresStats()).timestamp, 'string');
+    });
+
     it('kv: every verb, and its results as the client demands them', async () => {
         const ns = 'clients', key = unique('k/');
         const put = { op: 'put', ns, key, value: { a: null }, ttlSeconds: 60 };
@@ -203,9 +232,8 @@ describe('control plane of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual([message.id, message.transactionId, message.data], [due.messageId, due.txn, { now: true }]);
     });
 
-    it('a streams runner: register, state, cycle with the batch it popped', async (t) => {
+    it('a streams runner: register, state, cycle with the batch it popped', async () => {
         const source = unique(), sink = unique(), name = unique('query');
-        if ((await c.queen.post('/streams/v1/queries', {})).status === 404) return t.skip('no streams routes');
         const register = (config_hash, more) => js.post('/streams/v1/queries', { name, source_queue: source, sink_queue: sink, config_hash, ...more });
         const query = await register('h1');
         assert.deepEqual([query.success, query.fresh], [true, true]);

@@ -7,16 +7,13 @@ import { startRelay } from './relay.mjs';
 
 describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
     const c = useQueen();
-    let js, absent;
-    before(async () => {
+    let js;
+    before(() => {
         js = new JsClient(c.instance.url);
-        absent = (await c.queen.post('/api/v1/transaction', { operations: [] })).status === 404;
     });
     const data = (messages) => messages.map((m) => m.data);
-    /* A server that does not have the route yet answers 404; everything else is tested. */
-    const transactionTest = (name, run) => it(name, (t) => (absent ? t.skip('no transaction route') : run()));
 
-    transactionTest('acks under requiredLeases and pushes commit together', async () => {
+    it('acks under requiredLeases and pushes commit together', async () => {
         const from = unique(), to = unique();
         await js.push(from, [1, 2]);
         const messages = await js.pop(from, { batch: 2, consumerGroup: 'g' });
@@ -27,7 +24,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(await js.pop(from, { consumerGroup: 'g' }), []);
     });
 
-    transactionTest('messages that were delivered with autoAck name no lease and are acked all the same', async () => {
+    it('messages that were delivered with autoAck name no lease and are acked all the same', async () => {
         const from = unique(), to = unique();
         await js.push(from, [1]);
         const messages = await js.pop(from, { autoAck: true });
@@ -36,7 +33,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(data(await js.pop(to)), ['x']);
     });
 
-    transactionTest('a lease that another consumer took over rolls everything back, with a reason', async () => {
+    it('a lease that another consumer took over rolls everything back, with a reason', async () => {
         const from = unique(), to = unique();
         await js.createQueue(from, { leaseTime: 1 });
         await js.push(from, [1]);
@@ -48,7 +45,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(await js.pop(to), []);
     });
 
-    transactionTest('a lost key/value condition is a value, not an exception', async () => {
+    it('a lost key/value condition is a value, not an exception', async () => {
         const queue = unique(), ns = 'clients', key = unique();
         const once = { op: 'putIfAbsent', ns, key, value: 1, ttlSeconds: 60, required: true };
         assert.equal((await js.transaction().push(queue, ['first']).kv(once).commit()).success, true);
@@ -58,7 +55,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(data(await js.pop(queue, { batch: 10 })), ['first']);
     });
 
-    transactionTest('a timer rider is fired after the commit', async () => {
+    it('a timer rider is fired after the commit', async () => {
         const queue = unique();
         await js.transaction().push(queue, ['first']).timer(queue, 'later', -1, { timer: true }).commit();
         const got = [];
@@ -69,7 +66,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(got, ['first', { timer: true }]);
     });
 
-    transactionTest('an operation of an unknown type is 400 with the reason, and nothing is written', async () => {
+    it('an operation of an unknown type is 400 with the reason, and nothing is written', async () => {
         const queue = unique(), transaction = js.transaction().push(queue, ['never']);
         transaction.operations.push({ type: 'delete', queue });
         await assert.rejects(transaction.commit(), { status: 400 });
@@ -85,7 +82,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         after(() => relay?.close());
 
         for (const fault of ['refuse', 'lose', 'cut']) {
-            transactionTest(`after its answer did not come (${fault}) it takes effect once`, async () => {
+            it(`after its answer did not come (${fault}) it takes effect once`, async () => {
                 const from = unique(), to = unique();
                 await js.push(from, [1]);
                 const transaction = relayed.transaction().ack(await js.pop(from)).push(to, ['once']);

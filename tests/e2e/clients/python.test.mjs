@@ -43,13 +43,12 @@ describe('Python client', { concurrency: 4 }, () => {
         await c.queen.nothing(queue);
     });
 
-    it('a transaction with nulls', async (t) => {
+    it('a transaction with nulls', async () => {
         const queue = unique();
         const answer = await c.queen.post('/api/v1/transaction', {
             operations: [{ type: 'push', items: [{ queue, partition: null, payload: { a: 1 }, transactionId: null, traceId: null }] }],
             requiredLeases: [], kv: null, timers: null,
         });
-        if (answer.status === 404) return t.skip('no transaction route');
         assert.deepEqual([answer.status, answer.json.success], [200, true], answer.text);
         const { messages: [m] } = (await c.queen.pop(queue)).json;
         assert.deepEqual([m.partition, m.data], ['Default', { a: 1 }]);
