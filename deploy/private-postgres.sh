@@ -39,7 +39,7 @@ find_programs() {
 # Written at every start, so that a new version's settings reach an existing cluster.
 write_settings() {
     local workers=${QUEEN_WORKERS:-2} per_worker
-    per_worker=$((${QUEEN_PUSH_CONNECTIONS:-2} + ${QUEEN_POP_CONNECTIONS:-2} + ${QUEEN_ACK_CONNECTIONS:-2} + ${QUEEN_ADMIN_CONNECTIONS:-1} + ${QUEEN_KV_CONNECTIONS:-1} + ${QUEEN_STREAMS_CONNECTIONS:-1} + ${QUEEN_REPORT_CONNECTIONS:-1}))
+    per_worker=$((${QUEEN_PUSH_CONNECTIONS:-2} + ${QUEEN_POP_CONNECTIONS:-2} + ${QUEEN_ACK_CONNECTIONS:-2} + ${QUEEN_ADMIN_CONNECTIONS:-1} + ${QUEEN_KV_CONNECTIONS:-1} + ${QUEEN_TRANSACTION_CONNECTIONS:-2} + ${QUEEN_STREAMS_CONNECTIONS:-1} + ${QUEEN_REPORT_CONNECTIONS:-1}))
     # Twice the workers' share: a restarted worker may connect before the old one's sessions ended.
     as_user tee "$pg/data/queen.conf" >/dev/null <<END
 # Written by private-postgres.sh at every start: changes belong into postgresql.auto.conf (ALTER SYSTEM).

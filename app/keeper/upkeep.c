@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { UPKEEP_TASKS = 5 };
+enum { UPKEEP_TASKS = 6 };
 
 struct upkeep_task {
     struct upkeep *owner;
@@ -105,6 +105,15 @@ struct upkeep *upkeep_new(struct keeper *keeper)
                                     .sql = "select queen.log_retention_completed_v1($1, $2)"},
                       .arguments = {1000, (int32_t)s->retention_batch_size},
                       .interval_ms = (uint64_t)s->retention_interval_ms});
+    int64_t twice_s = 2 * s->request_timeout_ms / 1000 + 1;
+    upkeep_add(u, (struct upkeep_task){
+                      .what = "outcomes of transactions forgotten",
+                      .statement = {.name = "request_outcomes_purge",
+                                    .sql = "select queen.request_outcomes_purge_v1($1, $2)"},
+                      .arguments = {10000, (int32_t)(s->request_id_window_s > twice_s
+                                                         ? s->request_id_window_s
+                                                         : twice_s)},
+                      .interval_ms = 10000});
     upkeep_add(u, (struct upkeep_task){
                       .what = "expired keys deleted",
                       .statement = {.name = "kv_sweep",

@@ -26,7 +26,7 @@ enum pg_oid {
     PG_UUID_ARRAY = 2951,
 };
 
-#define PG_MAX_PARAMS 24
+#define PG_MAX_PARAMS 40
 
 struct pg_params {
     struct buf bytes;

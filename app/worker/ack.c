@@ -30,15 +30,15 @@ struct ack_fields {
     struct json_value transaction_id, partition_id, status, lease_id, reason;
 };
 
-static bool ack_text(struct ack_request *ack, const char *field, struct json_value v,
-                     struct slice *out, struct err *err)
+bool ack_text(struct arena *arena, const char *field, struct json_value v, struct slice *out,
+              struct err *err)
 {
     *out = (struct slice){"", 0};
     if (!json_present(v))
         return true;
     if (v.type != JSON_STRING)
         return err_set(err, "%s must be a string, found %s", field, json_type_name(v.type));
-    return json_string(v, request_arena(ack->r), out, err) || err_prefix(err, "%s", field);
+    return json_string(v, arena, out, err) || err_prefix(err, "%s", field);
 }
 
 struct ack_key {
@@ -90,14 +90,15 @@ static bool ack_parse_item(struct ack_request *ack, struct table *table, struct 
                                         {"error", &f.reason}};
     struct ack_key key;
     struct slice status;
+    struct arena *arena = request_arena(ack->r);
     if (v.type != JSON_OBJECT)
         return err_set(err, "must be an object, found %s", json_type_name(v.type));
     if (!json_pick(v, fields, sizeof fields / sizeof *fields, err) ||
-        !ack_text(ack, "transactionId", f.transaction_id, &item->transaction_id, err) ||
-        !ack_text(ack, "partitionId", f.partition_id, &key.partition, err) ||
-        !ack_text(ack, "status", f.status, &status, err) ||
-        !ack_text(ack, "leaseId", f.lease_id, &key.lease, err) ||
-        !ack_text(ack, "error", f.reason, &item->reason, err))
+        !ack_text(arena, "transactionId", f.transaction_id, &item->transaction_id, err) ||
+        !ack_text(arena, "partitionId", f.partition_id, &key.partition, err) ||
+        !ack_text(arena, "status", f.status, &status, err) ||
+        !ack_text(arena, "leaseId", f.lease_id, &key.lease, err) ||
+        !ack_text(arena, "error", f.reason, &item->reason, err))
         return false;
     item->hash = txn_hash_of(item->transaction_id);
     item->status = ack_status_of(f.status, status);
@@ -162,6 +163,7 @@ static void ack_answer(struct ack_request *ack)
     for (size_t i = 0; i < ack->count; i++) {
         if (i > 0)
             buf_putc(&body, ',');
+        WORKER_COUNT(ack->w, ack_failed, !ack->items[i].success);
         ack_write_item(&body, i, &ack->items[i]);
     }
     buf_putc(&body, ']');
@@ -258,7 +260,7 @@ static struct ack_request *ack_begin(struct worker *w, struct request *r, struct
         ok = err_set(&err, "expected an object, found %s", json_type_name(body->type));
     ok = ok && json_pick(*body, fields, sizeof fields / sizeof *fields, &err);
     if (ok && json_present(group))
-        ok = ack_text(ack, "consumerGroup", group, &ack->consumer_group, &err);
+        ok = ack_text(request_arena(r), "consumerGroup", group, &ack->consumer_group, &err);
     if (!ok) {
         request_answer_error(r, 400, "bad body: %s", err.text);
         return NULL;

@@ -21,30 +21,29 @@ static const struct pg_statement file_statement = {
     .types = {PG_UUID, PG_TEXT, PG_TEXT, PG_INT8, PG_UUID, PG_BYTEA, PG_BYTEA, PG_TEXT}};
 
 /* The nack of the poison itself wins, then the first reason given (contract 1, section 3). */
-static struct slice dead_letter_reason(const struct ack_group *g)
+struct slice ack_dead_letter_reason(struct ack_item *const *items, size_t count)
 {
-    struct slice first = SLICE_LITERAL("Retries exhausted");
+    struct slice reason = SLICE_LITERAL("Retries exhausted");
     bool have = false;
-    for (size_t i = 0; i < g->count; i++) {
-        const struct ack_item *item = g->items[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct ack_item *item = items[i];
         if (item->status == ACK_COMPLETED || item->reason.n == 0)
             continue;
-        if (item->dlq)
-            return item->reason;
-        if (!have)
-            first = item->reason;
+        if (item->dlq || !have)
+            reason = item->reason;
         have = true;
+        if (item->dlq)
+            break;
     }
-    return first;
+    const char *nul = memchr(reason.p, 0, reason.n);
+    if (nul != NULL)
+        reason.n = (size_t)(nul - reason.p); /* a text column cannot hold it */
+    return reason;
 }
 
 static void dead_letter_file_build(struct pg_job *job, struct pg_params *params)
 {
     const struct ack_group *g = TABLE_OWNER(job, struct ack_group, job);
-    struct slice reason = dead_letter_reason(g);
-    const char *nul = reason.n == 0 ? NULL : memchr(reason.p, 0, reason.n);
-    if (nul != NULL)
-        reason.n = (size_t)(nul - reason.p); /* a text column cannot hold it */
     pg_param_uuid(params, &g->partition_id);
     pg_param_text(params, g->request->consumer_group);
     pg_param_text(params, g->lease_text);
@@ -58,7 +57,7 @@ static void dead_letter_file_build(struct pg_job *job, struct pg_params *params)
         pg_param_null(params);
         pg_param_null(params);
     }
-    pg_param_text(params, reason);
+    pg_param_text(params, ack_dead_letter_reason(g->items, g->count));
 }
 
 static void dead_letter_file_start(struct ack_group *g);

@@ -6,6 +6,7 @@
 #include "pg/result.h"
 #include "pg/retry.h"
 #include "shm/registry.h"
+#include "wire/hex.h"
 #include "wire/json.h"
 
 #include <stdlib.h>
@@ -39,11 +40,6 @@ static void ack_hash_build(struct pg_job *job, struct pg_params *params)
     pg_array_end(params);
 }
 
-static int ack_hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
-}
-
 /* A JSON array of 32-digit hex tokens as sorted hashes, to search in. */
 struct ack_tokens {
     struct txn_hash *hashes;
@@ -59,12 +55,9 @@ static struct ack_tokens ack_read_tokens(struct ack_group *g, struct json_value 
     t.hashes = arena_alloc(request_arena(g->request->r), list.raw.n / 2);
     struct json_iter it = json_iterate(list);
     while (json_next(&it, &token)) {
-        if (token.raw.n != 2 * TXN_HASH_SIZE + 2)
-            continue;
-        for (size_t i = 0; i < TXN_HASH_SIZE; i++)
-            t.hashes[t.count].bytes[i] = (uint8_t)(ack_hex_digit(token.raw.p[1 + 2 * i]) << 4 |
-                                                   ack_hex_digit(token.raw.p[2 + 2 * i]));
-        t.count++;
+        if (token.raw.n == 2 * TXN_HASH_SIZE + 2 &&
+            hex_decode((struct slice){token.raw.p + 1, 2 * TXN_HASH_SIZE}, t.hashes[t.count].bytes))
+            t.count++;
     }
     qsort(t.hashes, t.count, sizeof *t.hashes, txn_hash_compare);
     return t;

@@ -123,6 +123,7 @@ static bool worker_start(struct worker_process *p, struct err *err)
     w->ack_lane = worker_lane(w, "ack", s->ack_connections, NULL);
     w->admin_lane = worker_lane(w, "admin", s->admin_connections, NULL);
     w->kv_lane = worker_lane(w, "kv", s->kv_connections, NULL);
+    w->transaction_lane = worker_lane(w, "transaction", s->transaction_connections, NULL);
     w->streams_lane = worker_lane(w, "streams", s->streams_connections, NULL);
     w->report_lane = worker_lane(w, "report", s->report_connections, NULL);
     w->timers_fifo = -1;
@@ -167,6 +168,7 @@ static void worker_stop(struct worker *w)
     pg_lane_free(w->ack_lane);
     pg_lane_free(w->admin_lane);
     pg_lane_free(w->kv_lane);
+    pg_lane_free(w->transaction_lane);
     pg_lane_free(w->streams_lane);
     pg_lane_free(w->report_lane);
     push_spool_stop(w);

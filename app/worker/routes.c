@@ -44,6 +44,7 @@ ROUTE_NAMED(route_pop_queue, pop_handle_queue)
 ROUTE_PLAIN(route_ack, ack_handle_single)
 ROUTE_PLAIN(route_ack_batch, ack_handle_batch)
 ROUTE_NAMED(route_lease_extend, lease_handle_extend)
+ROUTE_PLAIN(route_transaction, transaction_handle)
 ROUTE_PLAIN(route_configure, configure_handle)
 ROUTE_NAMED(route_queue_delete, queue_handle_delete)
 ROUTE_PLAIN(route_dlq, dlq_handle_list)
@@ -123,6 +124,7 @@ static const struct route routes[] = {
     {"POST", "api/v1/ack", route_ack},
     {"POST", "api/v1/ack/batch", route_ack_batch},
     {"POST", "api/v1/lease/:/extend", route_lease_extend},
+    {"POST", "api/v1/transaction", route_transaction},
     {"POST", "api/v1/configure", route_configure},
     {"DELETE", "api/v1/resources/queues/:", route_queue_delete},
     {"GET", "api/v1/dlq", route_dlq},

@@ -26,6 +26,7 @@ struct worker {
     /* One lane per kind of work, so that one kind cannot starve another. */
     struct pg_lane *push_lane, *pop_lane, *ack_lane, *admin_lane;
     struct pg_lane *kv_lane; /* key/value and timers */
+    struct pg_lane *transaction_lane;
     struct pg_lane *streams_lane;
     struct pg_lane *report_lane; /* listings that read a row per partition, seeks */
     int timers_fifo;         /* to the keeper; -1 = not open */
@@ -59,6 +60,7 @@ void pop_handle_partition(struct worker *w, struct request *r, struct slice queu
 void pop_handle_discovery(struct worker *w, struct request *r);
 void ack_handle_single(struct worker *w, struct request *r);
 void ack_handle_batch(struct worker *w, struct request *r);
+void transaction_handle(struct worker *w, struct request *r);
 void lease_handle_extend(struct worker *w, struct request *r, struct slice lease_id);
 void configure_handle(struct worker *w, struct request *r);
 void queue_handle_delete(struct worker *w, struct request *r, struct slice queue);
