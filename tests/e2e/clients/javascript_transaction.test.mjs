@@ -73,7 +73,7 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
         assert.deepEqual(await js.pop(queue), []);
     });
 
-    describe('sent again', () => {
+    describe('sent again', { concurrency: 1 }, () => { // one relay, whose faults are in order
         let relay, relayed;
         before(async () => {
             relay = await startRelay(c.instance.url);
