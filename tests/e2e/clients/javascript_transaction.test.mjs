@@ -94,5 +94,15 @@ describe('transactions of the JavaScript client', { concurrency: 4 }, () => {
                 assert.deepEqual(await js.pop(from), []);
             });
         }
+
+        it('acks alone, done the first time, are done the second time', async () => {
+            const from = unique();
+            await js.push(from, [1, 2]);
+            const transaction = relayed.transaction().ack(await js.pop(from, { batch: 2 }));
+            relay.next('lose');
+            const answer = await transaction.commit();
+            assert.deepEqual(answer.results.map((r) => [r.success, r.error]), [[true, null], [true, null]]);
+            assert.deepEqual(await js.pop(from), []);
+        });
     });
 });
