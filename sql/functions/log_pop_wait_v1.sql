@@ -22,8 +22,12 @@ declare
     v_missing uuid[];
     v_queues uuid[];
     v_moved bigint[];
+    v_since timestamptz;
 begin
-    select array_agg(m.queue_id), array_agg(m.moved) into v_queues, v_moved
+    -- Before the look: what commits after it must be younger than the horizon.
+    select array_agg(m.queue_id), array_agg(m.moved),
+           case when bool_or(m.drained_before < v_now - interval '2 minutes') then queen.log_pop_horizon_v1() end
+    into v_queues, v_moved, v_since
     from queen.consumer_groups_metadata m
     where m.queue_id = any (p_queue_ids) and m.consumer_group = p_group;
     select min(k.claimable_at), array_agg(distinct k.queue_id) filter (where k.missing),
@@ -35,7 +39,9 @@ begin
         select array_agg(m) into v_missing
         from unnest(v_missing) as m
         where pg_try_advisory_xact_lock(hashtextextended(m || '/' || p_group, 42));
-        perform queen.log_consumers_seed_v1(v_missing, array_fill(p_group, array[cardinality(v_missing)]));
+        if v_missing is not null then
+            perform queen.log_consumers_seed_v1(v_missing, array_fill(p_group, array[cardinality(v_missing)]));
+        end if;
         return c_soon;
     end if;
     if v_gone is not null then
@@ -53,8 +59,8 @@ begin
         where c.partition_id = t.partition_id and c.consumer_group = p_group;
     end if;
     if v_at is null then
-        if v_gone is null and p_partition is null then
-            perform queen.log_pop_drained_v1(v_queues, v_moved, p_group);
+        if v_gone is null and p_partition is null and v_since is not null then
+            perform queen.log_pop_drained_v1(v_queues, v_moved, v_since, p_group);
         end if;
         return null;
     end if;
