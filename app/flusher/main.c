@@ -16,7 +16,6 @@
 
 enum {
     SHARDS_MAX = 64, /* as QUEEN_ACK_FUSION_SHARDS allows */
-    HEARTBEAT_MS = 1000,
     SWEEP_MS = 5000, /* slots of processes that died */
     SUMMARY_MS = 10000,
     DRAIN_MS = 8000, /* a stopping flusher waits so long for PostgreSQL and slow workers */
@@ -107,7 +106,7 @@ static void flusher_heartbeat(struct loop_timer *timer)
         if (freed > 0)
             logger_info("flusher", "freed %zu slots of processes that died", freed);
     }
-    loop_timer_set(f->loop, timer, now + HEARTBEAT_MS);
+    loop_timer_set(f->loop, timer, now + SLOT_HEARTBEAT_MS);
 }
 
 static void flusher_summarise(struct flusher *f)

@@ -6,6 +6,7 @@
 #include "keeper/hints.h"
 #include "keeper/keeper.h"
 #include "keeper/maintenance.h"
+#include "keeper/metrics.h"
 #include "keeper/spool.h"
 #include "keeper/timers.h"
 #include "keeper/upkeep.h"
@@ -18,9 +19,8 @@
 #include <unistd.h>
 
 enum {
-    HEARTBEAT_MS = 1000,
     SWEEP_MS = 5000,
-    CONNECTIONS = 2, /* a purge step must not hold up a hint */
+    CONNECTIONS = 3, /* neither a step of upkeep nor a look at the queues may hold up a hint */
 };
 
 static void keeper_heartbeat(struct loop_timer *timer)
@@ -29,7 +29,7 @@ static void keeper_heartbeat(struct loop_timer *timer)
     slot_heartbeat(&k->slot);
     atomic_store_explicit(&k->slot.counters->database_reconnects, pg_lane_lost(k->lane),
                           memory_order_relaxed);
-    loop_timer_set(k->loop, timer, loop_now_ms(k->loop) + HEARTBEAT_MS);
+    loop_timer_set(k->loop, timer, loop_now_ms(k->loop) + SLOT_HEARTBEAT_MS);
 }
 
 static void keeper_sweep(struct loop_timer *timer)
@@ -99,6 +99,7 @@ int main(void)
     }
     struct hints *hints = hints_new(&k);
     struct upkeep *upkeep = upkeep_new(&k);
+    struct metrics *metrics = metrics_new(&k);
     struct timers *timers = timers_new(&k, hints, &err);
     struct maintenance *maintenance = maintenance_new(&k, hints);
     struct spool *spool = timers == NULL ? NULL : spool_new(&k, hints, maintenance, &err);
@@ -112,6 +113,7 @@ int main(void)
     timers_free(timers);
     pg_lane_free(k.lane);
     maintenance_free(maintenance);
+    metrics_free(metrics);
     upkeep_free(upkeep);
     hints_free(hints);
     slot_release(&k.slot);

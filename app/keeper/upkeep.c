@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { UPKEEP_TASKS = 6 };
+enum { UPKEEP_TASKS = 7 };
 
 struct upkeep_task {
     struct upkeep *owner;
@@ -121,6 +121,12 @@ struct upkeep *upkeep_new(struct keeper *keeper)
                       .arguments = {1000, 0},
                       .interval_ms = 5000,
                       .counter = &keeper->slot.counters->kv_swept});
+    upkeep_add(u,
+               (struct upkeep_task){.what = "rows of time series deleted",
+                                    .statement = {.name = "metrics_purge",
+                                                  .sql = "select queen.metrics_purge_v1($1, $2)"},
+                                    .arguments = {(int32_t)s->metrics_retention_days, 1000},
+                                    .interval_ms = 60000});
     if (s->partition_cleanup)
         upkeep_add(u, (struct upkeep_task){
                           .what = "empty partitions deleted",

@@ -241,6 +241,16 @@ size_t pg_lane_queued(const struct pg_lane *lane)
     return lane->queued;
 }
 
+size_t pg_lane_up(const struct pg_lane *lane)
+{
+    return lane->up;
+}
+
+size_t pg_lane_idle(const struct pg_lane *lane)
+{
+    return lane_idle_count(lane);
+}
+
 uint64_t pg_lane_lost(const struct pg_lane *lane)
 {
     return lane->lost;

@@ -88,6 +88,9 @@ bool pg_lane_has_idle(const struct pg_lane *lane);
 /* At least one connection is up. */
 bool pg_lane_connected(const struct pg_lane *lane);
 size_t pg_lane_queued(const struct pg_lane *lane);
+/* Connections that are up, and those of them that run nothing. */
+size_t pg_lane_up(const struct pg_lane *lane);
+size_t pg_lane_idle(const struct pg_lane *lane);
 /* Connections that were up and were lost, since the lane began. */
 uint64_t pg_lane_lost(const struct pg_lane *lane);
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum process_state { PROCESS_GONE, PROCESS_RUNS, PROCESS_UNKNOWN };
@@ -43,6 +44,17 @@ uint64_t process_start_time(void)
     if (process_read(getpid(), &start_time) != PROCESS_RUNS)
         die("cannot read /proc/%d/stat", (int)getpid());
     return start_time;
+}
+
+uint64_t process_age_ms(uint64_t start_time)
+{
+    struct timespec now;
+    uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+    if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+        return 0;
+    uint64_t now_ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    uint64_t start_ms = start_time * 1000u / ticks;
+    return now_ms > start_ms ? now_ms - start_ms : 0;
 }
 
 bool process_alive(pid_t pid, uint64_t start_time)

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 void slots_init(struct shm *shm)
@@ -150,10 +152,45 @@ void slot_release(struct slot *slot)
     slot->counters = NULL;
 }
 
+static void slot_set(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+}
+
+static uint64_t slot_time_us(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_usec;
+}
+
+/* Processor time and memory of this process (proc(5), statm). */
+static void slot_measure(struct slot_counters *c)
+{
+    struct rusage used;
+    unsigned long size, resident;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (getrusage(RUSAGE_SELF, &used) == 0) {
+        slot_set(&c->cpu_user_us, slot_time_us(used.ru_utime));
+        slot_set(&c->cpu_system_us, slot_time_us(used.ru_stime));
+    }
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f == NULL)
+        return;
+    if (fscanf(f, "%lu %lu", &size, &resident) == 2) {
+        slot_set(&c->virtual_bytes, size * page);
+        slot_set(&c->rss_bytes, resident * page);
+    }
+    (void)fclose(f);
+}
+
 void slot_heartbeat(struct slot *slot)
 {
-    atomic_store_explicit(&slot->shm->slots->cells[slot->index].heartbeat_ms, clock_mono_ms(),
-                          memory_order_relaxed);
+    _Atomic uint64_t *beat = &slot->shm->slots->cells[slot->index].heartbeat_ms;
+    uint64_t last = counter_read(beat), now = clock_mono_ms();
+    slot_set(beat, now);
+    slot_count(&slot->counters->loop_beats, 1);
+    if (last != 0 && now > last + SLOT_HEARTBEAT_MS)
+        slot_count(&slot->counters->loop_late_ms, now - last - SLOT_HEARTBEAT_MS);
+    slot_measure(slot->counters);
 }
 
 size_t slot_sweep(struct shm *shm)
@@ -181,6 +218,7 @@ bool slot_read(struct shm *shm, uint32_t index, struct slot_info *out)
         return true;
     out->heartbeat_age_ms = now > beat ? now - beat : 0;
     out->alive = process_alive(out->pid, start_time);
+    out->age_ms = out->alive ? process_age_ms(start_time) : 0;
     return true;
 }
 

@@ -30,7 +30,9 @@ struct slot {
 MUST_CHECK bool slot_claim(struct shm *shm, enum slot_kind kind, struct slot *out, struct err *err);
 void slot_release(struct slot *slot);
 
-/* Writes the heartbeat; call about once a second. */
+/* Writes the heartbeat, and what the process has used so far; call it every SLOT_HEARTBEAT_MS, from
+ * its event loop. */
+enum { SLOT_HEARTBEAT_MS = 1000 };
 void slot_heartbeat(struct slot *slot);
 
 /* Frees slots whose owner is gone (no process of that pid and start time): adds their counters to
@@ -42,6 +44,7 @@ struct slot_info {
     uint32_t index, generation;
     int32_t pid;
     uint64_t heartbeat_age_ms;
+    uint64_t age_ms; /* of the process; 0 when it is not alive */
     bool alive;
 };
 /* Copies the state of slot `index`; false behind the last. */

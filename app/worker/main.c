@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 enum {
-    HEARTBEAT_MS = 1000,
     DRAIN_MS = 8000,           /* a stopping worker waits so long for what is on its way */
     RESERVED_DESCRIPTORS = 256 /* beside client connections: database, FIFOs, logs */
 };
@@ -69,13 +68,29 @@ static void worker_signal(struct loop_io *io, uint32_t events)
     pop_answer_parked(&p->w);
 }
 
+static void worker_gauge_lanes(struct worker *w)
+{
+    const struct pg_lane *lanes[] = {w->push_lane,  w->pop_lane, w->ack_lane,
+                                     w->admin_lane, w->kv_lane,  w->report_lane};
+    size_t up = 0, idle = 0, waiting = 0;
+    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+        up += pg_lane_up(lanes[i]);
+        idle += pg_lane_idle(lanes[i]);
+        waiting += pg_lane_queued(lanes[i]);
+    }
+    atomic_store(&w->slot.counters->database_connections, up);
+    atomic_store(&w->slot.counters->database_idle, idle);
+    atomic_store(&w->slot.counters->database_waiting, waiting);
+}
+
 static void worker_heartbeat(struct loop_timer *timer)
 {
     struct worker_process *p = TABLE_OWNER(timer, struct worker_process, heartbeat);
     struct worker *w = &p->w;
     slot_heartbeat(&w->slot);
     atomic_store(&w->slot.counters->connections, fcgi_server_connections(w->server));
-    loop_timer_set(w->loop, timer, loop_now_ms(w->loop) + HEARTBEAT_MS);
+    worker_gauge_lanes(w);
+    loop_timer_set(w->loop, timer, loop_now_ms(w->loop) + SLOT_HEARTBEAT_MS);
 }
 
 static struct pg_lane *worker_lane(struct worker *w, const char *name, int64_t connections,

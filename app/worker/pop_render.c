@@ -84,6 +84,9 @@ static void pop_render_segment(struct pop_rendering *p, int row)
     int64_t start = pg_get_int4(p->r, row, POP_START), take = pg_get_int4(p->r, row, POP_TAKE);
     char created[CLOCK_ISO_SIZE];
     clock_iso_utc(pg_get_time_us(p->r, row, POP_CREATED), created);
+    int64_t age_us = clock_wall_us() - pg_get_time_us(p->r, row, POP_CREATED);
+    if (age_us > 0) /* the server's clock may be ahead */
+        WORKER_COUNT(w, pop_lag_ms, (uint64_t)(age_us / 1000 * take));
     if (!segment_unpack(w->unpacker, pg_get_bytes(p->r, row, POP_BLOB), &w->frames, &err)) {
         p->complete = false;
         logger_error("pop", "segment at offset %lld cannot be read: %s",

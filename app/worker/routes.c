@@ -5,10 +5,12 @@
 #include "wire/uri.h"
 #include "worker/dlq.h"
 #include "worker/groups.h"
+#include "worker/host.h"
 #include "worker/kv.h"
 #include "worker/maintenance.h"
 #include "worker/messages.h"
 #include "worker/resources.h"
+#include "worker/status.h"
 #include "worker/streams.h"
 #include "worker/timers.h"
 #include "worker/traces.h"
@@ -86,6 +88,20 @@ ROUTE_NAMED(route_timers_list, timers_handle_list)
 ROUTE_NAMED_TWICE(route_timers_get, timers_handle_get)
 ROUTE_NAMED_TWICE(route_timers_cancel, timers_handle_cancel)
 
+ROUTE_PLAIN(route_status_overall, status_handle_overall)
+ROUTE_PLAIN(route_status_queues, status_handle_queues)
+ROUTE_NAMED(route_status_queue, status_handle_queue)
+ROUTE_PLAIN(route_status_analytics, status_handle_analytics)
+ROUTE_PLAIN(route_status_buffers, status_handle_buffers)
+ROUTE_PLAIN(route_stats_refresh, status_handle_refresh)
+ROUTE_PLAIN(route_analytics_system, analytics_handle_system)
+ROUTE_PLAIN(route_analytics_workers, analytics_handle_workers)
+ROUTE_PLAIN(route_analytics_postgres, analytics_handle_postgres)
+ROUTE_PLAIN(route_analytics_queue_lag, analytics_handle_queue_lag)
+ROUTE_PLAIN(route_analytics_queue_ops, analytics_handle_queue_ops)
+ROUTE_PLAIN(route_analytics_retention, analytics_handle_retention)
+ROUTE_PLAIN(route_metrics_json, metrics_handle_json)
+ROUTE_PLAIN(route_shared_state, shared_state_handle)
 ROUTE_PLAIN(route_queues, resources_handle_queues)
 ROUTE_NAMED(route_queue, resources_handle_queue)
 ROUTE_NAMED(route_queue_depth, resources_handle_depth)
@@ -174,6 +190,20 @@ static const struct route routes[] = {
     {"POST", "streams/v1/cycle", route_streams_cycle},
     {"GET", "health", route_health},
     {"GET", "status", route_status},
+    {"GET", "api/v1/status", route_status_overall},
+    {"GET", "api/v1/status/queues", route_status_queues},
+    {"GET", "api/v1/status/queues/:", route_status_queue},
+    {"GET", "api/v1/status/analytics", route_status_analytics},
+    {"GET", "api/v1/status/buffers", route_status_buffers},
+    {"POST", "api/v1/stats/refresh", route_stats_refresh},
+    {"GET", "api/v1/analytics/system-metrics", route_analytics_system},
+    {"GET", "api/v1/analytics/worker-metrics", route_analytics_workers},
+    {"GET", "api/v1/analytics/postgres-stats", route_analytics_postgres},
+    {"GET", "api/v1/analytics/queue-lag", route_analytics_queue_lag},
+    {"GET", "api/v1/analytics/queue-ops", route_analytics_queue_ops},
+    {"GET", "api/v1/analytics/retention", route_analytics_retention},
+    {"GET", "api/v1/system/shared-state", route_shared_state},
+    {"GET", "metrics", route_metrics_json},
     {"GET", "metrics/prometheus", route_prometheus},
 };
 

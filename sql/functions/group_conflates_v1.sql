@@ -5,7 +5,7 @@
 -- Locks:      none
 create or replace function queen.group_conflates_v1(p_subscription queen.consumer_groups_metadata)
 returns boolean
-language sql stable
+language sql immutable
 as $$
-    select coalesce((to_jsonb(p_subscription) ->> 'conflation')::boolean, false);
+    select coalesce(p_subscription.conflation, false);
 $$;

@@ -1,29 +1,19 @@
 -- overview_v1: everything in one answer.
 --
 -- Returns:    the answer of GET /api/v1/resources/overview (contract 2, section 1), as text
--- Algorithm:  counts and lags are live, by watermarks; per second: means of the last five minutes;
---             statsAge: since the last row of the time series, -1 = there is none
--- Tables:     queues, metrics_minute, those of queue_load_v1 and consumer_lag_v1 (read)
+-- Algorithm:  counts are live, by watermarks; lags as measured last, statsAge seconds ago (-1 = never); per
+--             second: means of the last five minutes
+-- Tables:     queues, metrics_minute, stats, those of queue_load_v1 (read)
 -- Locks:      none
 create or replace function queen.overview_v1()
 returns text
 language sql stable
 as $$
-    with lag as materialized (
-        select c.lag, queen.seconds_since_v1(c.oldest) as age
-        from queen.consumer_lag_v1(null) as c where c.lag > 0
-    )
     select json_build_object(
         'queues', q.queues, 'partitions', l.partitions, 'namespaces', q.namespaces, 'tasks', q.tasks,
         'messages', queen.load_json_v1(l.total, l.pending, l.processing, l.completed, l.dead),
-        'lag', (select json_build_object(
-                    'time', json_build_object('avg', coalesce(round(avg(age)), 0),
-                        'median', coalesce(percentile_disc(0.5) within group (order by age), 0),
-                        'min', coalesce(min(age), 0), 'max', coalesce(max(age), 0)),
-                    'offset', json_build_object('avg', coalesce(round(avg(lag.lag)), 0),
-                        'median', coalesce(percentile_disc(0.5) within group (order by lag.lag), 0),
-                        'min', coalesce(min(lag.lag), 0), 'max', coalesce(max(lag.lag), 0)))
-                from lag),
+        'lag', coalesce((select x.value from queen.stats x where x.topic = 'lag'),
+                        '{"time":{"avg":0,"median":0,"min":0,"max":0},"offset":{"avg":0,"median":0,"min":0,"max":0}}'),
         'throughput', (select json_build_object(
                            'ingestedPerSecond', coalesce(round(sum((m.counters ->> 'push_messages')::numeric) / 300, 2), 0),
                            'processedPerSecond', coalesce(round(sum((m.counters ->> 'ack_items')::numeric) / 300, 2), 0))

@@ -6,8 +6,8 @@
 -- Algorithm:  every segment goes, log_start moves behind the end, every cursor to the end; leases are taken
 --             away. The hash rows stay until their time: a push that is repeated is still a duplicate.
 -- Tables:     queues (read), log_partitions, log_consumers (update), log_segments (delete)
--- Locks, in order: the queues row KEY SHARE, log_partitions FOR UPDATE ascending by id, log_consumers FOR
---             UPDATE ascending by (partition_id, consumer_group)
+-- Locks, in order: the queues row KEY SHARE, log_partitions FOR NO KEY UPDATE ascending by id, log_consumers
+--             FOR UPDATE ascending by (partition_id, consumer_group)
 create or replace function queen.queue_clear_v1(p_queue text, p_partition text)
 returns bigint
 language plpgsql
@@ -25,7 +25,7 @@ begin
     from (select p.id, p.last_offset, p.log_start
           from queen.log_partitions p
           where p.queue_id = v_queue and (p_partition = '' or p.name = p_partition)
-          order by p.id for update) as t;
+          order by p.id for no key update) as t;
     if v_ids is null then
         return case when p_partition = '' then 0 end;
     end if;

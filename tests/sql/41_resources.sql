@@ -67,8 +67,9 @@ update queen.log_partitions set last_write_at = '-infinity' where id = pg_temp.p
 select is(queen.partitions_list_v1('q', 1, 0)::json -> 'partitions' -> 0 ->> 'lastWriteAt', null, 'never written');
 
 -- overview
+select queen.stats_refresh_v1();
 select is(concat_ws(' ', o ->> 'queues', o ->> 'partitions', o ->> 'namespaces', o ->> 'tasks', pg_temp.load(o -> 'messages'), o ->> 'statsAge',
-                    o -> 'lag' -> 'offset' ->> 'max', o -> 'lag' -> 'offset' ->> 'min', o -> 'lag' -> 'time' ->> 'max'), '2 3 1 1 4 4 0 0 1 -1 2 1 0', 'overview')
+                    o -> 'lag' -> 'offset' ->> 'max', o -> 'lag' -> 'offset' ->> 'min', o -> 'lag' -> 'time' ->> 'max'), '2 3 1 1 4 4 0 0 1 0 2 1 0', 'overview')
 from (select queen.overview_v1()::json as o) t;
 
 -- clear

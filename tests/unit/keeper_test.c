@@ -194,7 +194,7 @@ static void purge(void **state)
 
 static bool keeper_reconnected(void)
 {
-    return postgres_is(&pg, "select count(*) = 2 from pg_stat_activity"
+    return postgres_is(&pg, "select count(*) = 3 from pg_stat_activity"
                             " where application_name = 'queen-keeper'");
 }
 
