@@ -70,8 +70,9 @@ static void worker_signal(struct loop_io *io, uint32_t events)
 
 static void worker_gauge_lanes(struct worker *w)
 {
-    const struct pg_lane *lanes[] = {w->push_lane,  w->pop_lane, w->ack_lane,
-                                     w->admin_lane, w->kv_lane,  w->report_lane};
+    const struct pg_lane *lanes[] = {w->push_lane,    w->pop_lane,   w->ack_lane,
+                                     w->admin_lane,   w->kv_lane,    w->transaction_lane,
+                                     w->streams_lane, w->report_lane};
     size_t up = 0, idle = 0, waiting = 0;
     for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
         up += pg_lane_up(lanes[i]);
