@@ -12,6 +12,7 @@
 #include "worker/resources.h"
 #include "worker/status.h"
 #include "worker/streams.h"
+#include "worker/switches.h"
 #include "worker/timers.h"
 #include "worker/traces.h"
 
@@ -72,6 +73,8 @@ ROUTE_PLAIN(route_maintenance, maintenance_handle_get)
 ROUTE_PLAIN(route_maintenance_set, maintenance_handle_set)
 ROUTE_PLAIN(route_maintenance_pop, maintenance_handle_pop_get)
 ROUTE_PLAIN(route_maintenance_pop_set, maintenance_handle_pop_set)
+ROUTE_PLAIN(route_switches, switches_handle_get)
+ROUTE_PLAIN(route_switches_set, switches_handle_set)
 ROUTE_PLAIN(route_traces_add, traces_handle_add)
 ROUTE_PLAIN(route_trace_names, traces_handle_names)
 ROUTE_NAMED(route_traces_by_name, traces_handle_by_name)
@@ -185,6 +188,8 @@ static const struct route routes[] = {
     {"POST", "api/v1/system/maintenance", route_maintenance_set},
     {"GET", "api/v1/system/maintenance/pop", route_maintenance_pop},
     {"POST", "api/v1/system/maintenance/pop", route_maintenance_pop_set},
+    {"GET", "api/v1/system/kv-timers", route_switches},
+    {"POST", "api/v1/system/kv-timers", route_switches_set},
     {"POST", "streams/v1/queries", route_streams_register},
     {"POST", "streams/v1/state/get", route_streams_state},
     {"POST", "streams/v1/cycle", route_streams_cycle},

@@ -29,7 +29,7 @@ struct worker {
     struct pg_lane *transaction_lane;
     struct pg_lane *streams_lane;
     struct pg_lane *report_lane; /* listings that read a row per partition, seeks */
-    int timers_fifo;         /* to the keeper; -1 = not open */
+    int timers_fifo;             /* to the keeper; -1 = not open */
     struct push_fusion *push;
     struct push_spool *spool;
     struct pop_engine *pop;

@@ -8,7 +8,7 @@ import { rawConnect } from './lib/raw_socket.mjs';
 const LEASE = '0198f2c1-9a7b-7d20-8e31-4c5d6e7f8a90';
 const ROUTES = {
     '/api/v1/push': 'POST', '/api/v1/pop': 'GET', '/api/v1/pop/queue/x': 'GET', '/api/v1/pop/queue/x/partition/y': 'GET', '/api/v1/ack': 'POST',
-    '/api/v1/ack/batch': 'POST', [`/api/v1/lease/${LEASE}/extend`]: 'POST', '/api/v1/configure': 'POST', '/api/v1/resources/queues/x': 'DELETE', '/api/v1/dlq': 'GET',
+    '/api/v1/ack/batch': 'POST', [`/api/v1/lease/${LEASE}/extend`]: 'POST', '/api/v1/configure': 'POST', '/api/v1/resources/queues/x': 'GET, DELETE', '/api/v1/dlq': 'GET, DELETE',
 };
 const MAX_BODY = 64 * 1024 * 1024;
 
@@ -39,13 +39,11 @@ describe('http and errors', { concurrency: 4 }, () => {
     it('known path, wrong method: 405 with Allow, same shape', async () => {
         for (const [target, allowed] of Object.entries(ROUTES)) {
             for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
-                if (method === allowed) continue;
+                if (allowed.split(', ').includes(method)) continue;
                 const answer = await c.queen.request(method, target, { body: method === 'GET' ? undefined : '{"items":[]}' });
-                if (target === '/api/v1/resources/queues/x' && method === 'GET' && answer.status !== 405) continue; // a route of its own later
                 assertError(answer, 405);
                 assert.equal(typeof answer.json.code, 'string', answer.text);
-                const allow = (answer.headers.allow ?? '').split(/\s*,\s*/);
-                assert.ok(allow.includes(allowed) && !allow.includes(method), `${method} ${target}: Allow: ${answer.headers.allow}`);
+                assert.deepEqual((answer.headers.allow ?? '').split(/\s*,\s*/).sort(), allowed.split(', ').sort(), `${method} ${target}`);
             }
         }
     });
