@@ -61,6 +61,7 @@ logging_collector = off
 log_destination = stderr
 log_line_prefix = '%m [%p] %a '
 log_min_duration_statement = 1s
+log_parameter_max_length = 0
 log_checkpoints = off
 timezone = UTC
 log_timezone = UTC

@@ -55,7 +55,8 @@ static bool wake_write(struct hints *h, uint32_t slot, const struct wake_record 
         slot_count(&h->keeper->slot.counters->wakes_sent, count);
         return true;
     case FIFO_FULL:
-        return true; /* it has plenty to look at already */
+        h->everything = true; /* the next hint makes up for it */
+        return true;          /* it has plenty to look at already */
     default:
         (void)close(*fd);
         *fd = -1;
@@ -81,8 +82,8 @@ static void hints_tell(struct hints *h, const PGresult *r)
     struct wake_record records[WAKES_MAX] = {{0}};
     size_t count = (size_t)PQntuples(r);
     if (h->everything || count > WAKES_MAX) {
+        h->everything = false; /* hints_wake() sets it again where a FIFO is full */
         hints_wake(h, records, 1);
-        h->everything = false;
         return;
     }
     for (size_t i = 0; i < count; i++)

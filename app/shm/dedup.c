@@ -18,9 +18,10 @@
 
 enum {
     DEDUP_GENERATIONS = 2,
-    DEDUP_WAYS = 4,      /* partitions of one set: the one noted longest ago makes room */
-    DEDUP_LATE = 4,      /* commits of other workers that are told of out of order */
-    DEDUP_PART_SHARE = 8 /* one part in eight of the memory holds partitions */
+    DEDUP_WAYS = 4,       /* partitions of one set: the one noted longest ago makes room */
+    DEDUP_LATE = 4,       /* commits of other workers that are told of out of order */
+    DEDUP_PART_SHARE = 8, /* one part in eight of the memory holds partitions */
+    DEDUP_PROBES = 512    /* places looked at for one print: a table that is fuller is full */
 };
 
 struct dedup_range {
@@ -114,27 +115,32 @@ static bool dedup_table_has(const struct shm *shm, uint64_t generation, uint64_t
 {
     const _Atomic uint32_t *table = dedup_table(shm, generation);
     uint32_t print = dedup_print(bits), at = dedup_place(shm, bits), there;
-    while ((there = atomic_load_explicit(&table[at], memory_order_relaxed)) != 0) {
+    for (int i = 0; i < DEDUP_PROBES; i++) {
+        there = atomic_load_explicit(&table[at], memory_order_relaxed);
+        if (there == 0)
+            return false;
         if (there == print)
             return true;
         at = at + 1 == shm->dedup_prints ? 0 : at + 1;
     }
-    return false;
+    return true; /* perhaps */
 }
 
-static void dedup_store(const struct shm *shm, uint64_t generation, uint64_t bits)
+/* False: no room near its place. */
+static bool dedup_store(const struct shm *shm, uint64_t generation, uint64_t bits)
 {
     _Atomic uint32_t *table = dedup_table(shm, generation);
     uint32_t print = dedup_print(bits), at = dedup_place(shm, bits);
-    for (;; at = at + 1 == shm->dedup_prints ? 0 : at + 1) {
+    for (int i = 0; i < DEDUP_PROBES; i++, at = at + 1 == shm->dedup_prints ? 0 : at + 1) {
         uint32_t there = 0;
         if (atomic_compare_exchange_strong(&table[at], &there, print)) {
             atomic_fetch_add_explicit(&dedup_set_of(shm)->used, 1, memory_order_relaxed);
-            return;
+            return true;
         }
         if (there == print)
-            return;
+            return true;
     }
+    return false;
 }
 
 /* Starts the next generation when the current one is half full. A rotation that died half-way is
@@ -150,6 +156,7 @@ static void dedup_make_room(struct shm *shm)
         uint64_t next = atomic_load(&set->current) + 1;
         _Atomic uint32_t *table = dedup_table(shm, next);
         atomic_store(&set->oldest, next - DEDUP_GENERATIONS + 1);
+        atomic_thread_fence(memory_order_release); /* ... before the first print is cleared */
         for (uint32_t i = 0; i < shm->dedup_prints; i++)
             atomic_store_explicit(&table[i], 0, memory_order_relaxed);
         atomic_store(&set->used, 0);
@@ -259,6 +266,7 @@ struct dedup_vouch dedup_ask(struct shm *shm, struct slice queue, struct slice p
         for (uint64_t g = oldest; !known && g <= current; g++)
             known = dedup_table_has(shm, g, bits);
     }
+    atomic_thread_fence(memory_order_acquire); /* the looks come before the second load of oldest */
     if (known || atomic_load(&set->oldest) != oldest)
         vouch = (struct dedup_vouch){.from = 0, .upto = -1};
     else
@@ -278,6 +286,14 @@ static void dedup_restart(struct dedup_partition *p, int64_t base, int64_t end)
 static void dedup_extend(struct dedup_partition *p, int64_t base, int64_t end)
 {
     size_t free_at = DEDUP_LATE;
+    if (end < p->from)
+        return; /* told of late, and given up already */
+    if (base <= p->upto) {
+        /* These offsets were given before: a failover lost commits, and what we know is of another
+         * history. */
+        dedup_restart(p, base, end);
+        return;
+    }
     if (base <= p->upto + 1) {
         if (end > p->upto)
             p->upto = end;
@@ -316,8 +332,9 @@ void dedup_note(struct shm *shm, struct slice queue, struct slice partition,
     /* Read before storing: were it older than where a print lands, the range only shrinks sooner.
      */
     uint64_t current = atomic_load(&dedup_set_of(shm)->current);
-    for (size_t i = 0; i < count; i++)
-        dedup_store(shm, current, dedup_bits(high, &hashes[i]));
+    bool stored = count <= shm->dedup_prints / 8;
+    for (size_t i = 0; stored && i < count; i++)
+        stored = dedup_store(shm, current, dedup_bits(high, &hashes[i]));
 
     struct dedup_visit v = dedup_enter(shm, low, high);
     bool found;
@@ -331,8 +348,9 @@ void dedup_note(struct shm *shm, struct slice queue, struct slice partition,
     uint64_t oldest = atomic_load(&dedup_set_of(shm)->oldest);
     dedup_forget_dead(p, oldest);
     size_t mark = current % DEDUP_GENERATIONS;
-    if (current < oldest || (p->generation[mark] != 0 && p->generation[mark] != current)) {
-        /* Rotations overtook this note: its prints may have been cleared. */
+    if (!stored || current < oldest ||
+        (p->generation[mark] != 0 && p->generation[mark] != current)) {
+        /* There was no room, or rotations overtook this note and its prints may be cleared. */
         dedup_restart(p, end + 1, end);
     } else {
         if (p->generation[mark] == 0 || end > p->highest[mark])

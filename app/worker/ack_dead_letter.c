@@ -15,7 +15,7 @@ static const struct pg_statement read_statement = {
 
 static const struct pg_statement file_statement = {
     .name = "dead_letter",
-    .sql = "select coalesce((r->>'ok')::boolean, false)"
+    .sql = "select coalesce((r->>'ok')::boolean, false), coalesce((r->>'filed')::boolean, false)"
            " from queen.log_dlq_head_v1($1, $2, $3, $4, $5, $6, $7, $8) as r",
     .param_count = 8,
     .types = {PG_UUID, PG_TEXT, PG_TEXT, PG_INT8, PG_UUID, PG_BYTEA, PG_BYTEA, PG_TEXT}};
@@ -74,8 +74,9 @@ static void dead_letter_file_done(struct pg_job *job, const struct pg_outcome *o
         ack_group_retry(g, outcome, dead_letter_file_again, SLICE_LITERAL("dlq rejected"));
         return;
     }
-    /* Not ok after an unsettled try: that try filed it and released the lease. */
-    if (!pg_get_bool(outcome->result, 0, 0) && !g->unsettled) {
+    /* Not ok, but filed: an earlier try whose answer was lost did it. */
+    bool filed = g->unsettled && pg_get_bool(outcome->result, 0, 1);
+    if (!pg_get_bool(outcome->result, 0, 0) && !filed) {
         ack_group_fail(g, SLICE_LITERAL("dlq rejected"));
         return;
     }

@@ -49,6 +49,7 @@ static void ack_pipe_lost(struct ack_pipe *pipe)
             struct ack_group *g =
                 TABLE_OWNER(pipe->tickets.buckets[i], struct ack_group, ticket_node);
             ack_ticket_end(pipe, g);
+            g->unsettled = true; /* the flusher may have committed it */
             ack_positional_start(g);
         }
     }
@@ -86,6 +87,7 @@ static void ack_ticket_late(struct loop_timer *timer)
 {
     struct ack_group *g = TABLE_OWNER(timer, struct ack_group, timer);
     ack_ticket_end(g->request->w->ack, g);
+    g->unsettled = true; /* the flusher may have committed it, or still be at it */
     ack_positional_start(g);
 }
 

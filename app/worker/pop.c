@@ -2,6 +2,7 @@
 #include "worker/pop.h"
 
 #include "base/clock.h"
+#include "pg/retry.h"
 #include "shm/maintenance.h"
 #include "wire/json_write.h"
 #include "wire/uri.h"
@@ -12,6 +13,7 @@ enum {
     POP_MAX_BATCH = 10000,
     POP_MAX_PARTITIONS = 1000,
     POP_NO_CONNECTION_MS = 5000, /* how long a pop without wait waits for a database connection */
+    POP_RETURN_TRIES = 5,
     POP_MARGIN_MS = 250, /* contract 1, section 2.7: no claim so close to the caller's deadline */
 };
 
@@ -355,6 +357,10 @@ void pop_call_empty(struct pop_call *call, int64_t retry_after_ms, bool held)
 void pop_call_failed(struct pop_call *call)
 {
     if (call->wait) {
+        /* Its lease id may hold something that nobody was told of, which must run out: the next
+         * claim is another lease. */
+        call->lease_id = uuid_v7();
+        uuid_format(&call->lease_id, call->lease_text);
         pop_call_empty(call, call->w->settings.fallback_poll_ms, false);
         return;
     }
@@ -365,7 +371,7 @@ void pop_call_failed(struct pop_call *call)
 static const struct pg_statement pop_return_statement = {
     .name = "pop_return",
     .sql = "select count(queen.log_ack_at_v1(pid, $2, $3, null, false, 0))"
-           " from unnest($1) as pid",
+           " from (select p as pid from unnest($1) as p order by p offset 0) as t",
     .param_count = 3,
     .types = {PG_UUID_ARRAY, PG_TEXT, PG_TEXT}};
 
@@ -375,6 +381,7 @@ struct pop_return {
     struct worker *w;
     struct slice group;
     char lease_text[UUID_TEXT_SIZE];
+    int tries;
     size_t count;
     struct uuid *partitions;
     char text[];
@@ -394,6 +401,10 @@ static void pop_return_build(struct pg_job *job, struct pg_params *params)
 static void pop_return_done(struct pg_job *job, const struct pg_outcome *outcome)
 {
     struct pop_return *back = TABLE_OWNER(job, struct pop_return, job);
+    if (pg_outcome_may_pass(outcome) && back->tries++ < POP_RETURN_TRIES) {
+        pg_lane_submit(back->w->ack_lane, &back->job);
+        return;
+    }
     if (outcome->status == PG_DONE)
         pop_wake(back->w, 0, 0, table_hash(back->group, (struct slice){0}));
     free(back->partitions);

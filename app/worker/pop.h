@@ -50,6 +50,7 @@ struct pop_call {
     struct pop_set *set;        /* only with wait */
     struct loop_timer deadline_timer;
     uint64_t deadline_ms;    /* when the caller is answered */
+    bool looked;             /* its first claim was sent */
     uint64_t claim_until_ms; /* no claim starts later: the caller may be gone before its answer */
     /* The request, copied: the call may outlive it. Slices point into text. */
     bool wait, auto_ack, discovery, pinned;

@@ -167,6 +167,7 @@ static struct pop_claim *pop_claim_new(struct worker *w, bool discovery)
 static void pop_claim_add(struct pop_claim *claim, struct pop_call *call)
 {
     call->state = POP_CLAIMING;
+    call->looked = true;
     if (call->set != NULL)
         call->set->again = false; /* this look sees every wake-up so far */
     claim->calls[claim->count++] = call;
@@ -183,6 +184,17 @@ static void pop_claim_retry_alone(struct pop_claim *claim)
     }
 }
 
+/* A call that looked before and waited for a connection until its caller's deadline is near: it
+ * goes back to its set, which lets another look. */
+static bool pop_claim_too_late(struct pop_call *call)
+{
+    if (!call->wait || !call->looked || loop_now_ms(call->w->loop) < call->claim_until_ms)
+        return false;
+    pop_park_call(call, true);
+    pop_park_unprobed(call->set);
+    return true;
+}
+
 static void pop_claim_fire(struct loop_task *task)
 {
     struct pop_engine *engine = TABLE_OWNER(task, struct pop_engine, claim_task);
@@ -193,10 +205,14 @@ static void pop_claim_fire(struct loop_task *task)
         while ((call = TAILQ_FIRST(&engine->queued)) != NULL && call->discovery == discovery &&
                claim->count < (discovery ? 1 : CLAIM_MAX)) {
             TAILQ_REMOVE(&engine->queued, call, link);
-            pop_claim_add(claim, call);
+            if (!pop_claim_too_late(call))
+                pop_claim_add(claim, call);
         }
         WORKER_COUNT(engine->w, pop_claims, claim->count);
-        pg_lane_submit(engine->w->pop_lane, &claim->job);
+        if (claim->count > 0)
+            pg_lane_submit(engine->w->pop_lane, &claim->job);
+        else
+            pop_claim_free(claim);
     }
 }
 

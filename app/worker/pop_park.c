@@ -216,7 +216,10 @@ void pop_park_probed(struct pop_set *set, int64_t retry_after_ms, bool held)
 {
     struct worker *w = set->engine->w;
     set->probing--;
-    if (set->again) {
+    /* Another claim is on its way, and which of the two looked last is not known: only the last one
+     * to come back, with none beside it, may say that there is nothing. */
+    if (set->again || set->probing > 0) {
+        set->again = true;
         if (set->probing == 0)
             (void)pop_set_probe(set);
         return;

@@ -28,17 +28,17 @@ static const struct pg_statement originals_statement = {
 
 static void push_flush_build(struct pg_job *job, struct pg_params *params);
 static void push_flush_done(struct pg_job *job, const struct pg_outcome *outcome);
+static void push_flush_free(struct push_flush *flush);
 
-/* To the spool, which the keeper replays under the same transaction ids. A flush whose outcome is
- * unknown may be stored already: the queue's dedup window tells, and with the window off such a
- * message may be delivered twice. */
+/* To the spool, which the keeper replays under the same transaction ids. Only what is certainly not
+ * stored: with the dedup window off a replay of a stored message would be delivered twice. */
 static void push_flush_spool(struct push_flush *flush)
 {
     for (size_t i = 0; i < flush->count; i++) {
-        push_spool_segment(flush->w, flush->segments[i], flush->retry ? PUSH_UNKNOWN : PUSH_FAILED);
+        push_spool_segment(flush->w, flush->segments[i], PUSH_FAILED);
         push_segment_settled(flush->w, flush->segments[i]);
     }
-    free(flush);
+    push_flush_free(flush);
 }
 
 static void push_flush_retry(struct loop_timer *timer)
@@ -269,7 +269,7 @@ static void push_flush_done(struct pg_job *job, const struct pg_outcome *outcome
         return;
     }
     logger_warn("push", "flush of %zu segments failed: %s", flush->count, outcome->text);
-    if (outcome->status != PG_REFUSED || may_pass) {
+    if (!flush->retry && (outcome->status != PG_REFUSED || may_pass)) {
         push_flush_spool(flush);
         return;
     }

@@ -26,6 +26,7 @@ struct wake_out {
     struct wake_record pending[WAKE_PENDING_MAX];
     size_t pending_count;
     int *writers; /* by worker slot; -1 = not open */
+    bool *lost;   /* by worker slot: its FIFO was full, so it is told to look at everything */
 };
 
 /* Records are written several at a time; a reader may see a run of them. */
@@ -46,9 +47,24 @@ static void wake_read(struct loop_io *io, uint32_t events)
         pop_answer_parked(wake->w);
 }
 
+/* What a full FIFO did not take becomes one record for every queue, as soon as there is room. */
+static void wake_write_lost(struct wake_out *wake, uint32_t slot)
+{
+    const struct wake_record everything = {0};
+    if (fifo_write(wake->writers[slot], &everything, sizeof everything) == FIFO_FULL)
+        loop_timer_set(wake->w->loop, &wake->flush_timer,
+                       loop_now_ms(wake->w->loop) + WAKE_COALESCE_MS);
+    else
+        wake->lost[slot] = false; /* told, or gone: its successor looks when it starts to park */
+}
+
 static void wake_write(struct wake_out *wake, uint32_t slot)
 {
     int *fd = &wake->writers[slot];
+    if (*fd >= 0 && wake->lost[slot]) {
+        wake_write_lost(wake, slot);
+        return;
+    }
     for (size_t at = 0; at < wake->pending_count;) {
         size_t count = wake->pending_count - at;
         if (count > WAKE_WRITE_MAX)
@@ -66,7 +82,9 @@ static void wake_write(struct wake_out *wake, uint32_t slot)
             at += count;
             break;
         case FIFO_FULL:
-            return; /* it has plenty to look at already */
+            wake->lost[slot] = true;
+            wake_write_lost(wake, slot);
+            return;
         case FIFO_GONE:
             (void)close(*fd);
             *fd = -1;
@@ -77,6 +95,7 @@ static void wake_write(struct wake_out *wake, uint32_t slot)
 
 static void wake_flush(struct wake_out *wake)
 {
+    loop_timer_cancel(wake->w->loop, &wake->flush_timer);
     uint32_t others[1024];
     size_t count = slot_workers(wake->w->shm, &wake->w->slot, others, 1024);
     for (size_t i = 0; i < count; i++)
@@ -124,6 +143,7 @@ bool wake_start(struct worker *w, struct err *err)
     wake->flush_task.run = wake_flush_task;
     wake->flush_timer.fire = wake_flush_timer;
     size_t slots = (size_t)w->settings.worker_slots;
+    wake->lost = mem_zalloc(slots * sizeof *wake->lost);
     wake->writers = mem_alloc(slots * sizeof *wake->writers);
     for (size_t i = 0; i < slots; i++)
         wake->writers[i] = -1;
@@ -144,6 +164,7 @@ void wake_stop(struct worker *w)
         if (wake->writers[i] >= 0)
             (void)close(wake->writers[i]);
     free(wake->writers);
+    free(wake->lost);
     free(wake);
     w->wake = NULL;
 }

@@ -4,7 +4,8 @@
 --             p_off      the poison's offset
 --             p_message_id, p_txn, p_payload  its snapshot; NULL when the frame cannot be read any more
 --             p_error    the reason
--- Returns:    {"ok":true,"id"} or {"ok":false,"error"}
+-- Returns:    {"ok":true,"id"} or {"ok":false,"error"[,"filed"]}; filed: this very dead letter is what
+--             released the row last, so a repeat after a lost answer knows that the first call did it
 -- Algorithm:  files the row with the retry budget consumed, moves the cursor past the one frame (never
 --             backwards), resets retry and attempt state, releases the lease. A second call finds no
 --             lease and does nothing.
@@ -28,7 +29,9 @@ begin
     if v_row.batch_end is null or p_off > v_row.batch_end or p_off <= v_row.committed
        or (p_worker <> '' and (v_row.worker_id is distinct from p_worker
                                or v_row.lease_expires_at < clock_timestamp())) then
-        return jsonb_build_object('ok', false, 'error', 'invalid or expired lease');
+        return jsonb_build_object('ok', false, 'error', 'invalid or expired lease',
+                                  'filed', coalesce(v_row.released_signal = 'dlq' and v_row.released_offset = p_off
+                                                    and coalesce(v_row.released_worker, '') = p_worker, false));
     end if;
     insert into queen.log_dlq (partition_id, consumer_group, "offset", message_id, transaction_id, payload,
                                error, retry_count, created_at, failed_at)

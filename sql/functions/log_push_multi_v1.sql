@@ -74,7 +74,7 @@ begin
     into v_locked, v_starts, v_below, v_from
     from (select u.ord, p.last_offset, p.txns_start, p_verified[u.ord] as verified,
                  coalesce(p_verified_from[u.ord], 0) as verified_from,
-                 p_verified[u.ord] >= p.txns_start
+                 p_verified[u.ord] between p.txns_start and p.last_offset
                      and coalesce(p_verified_ids[u.ord] = p.id, true) as known
           from unnest(v_all) with ordinality as u (id, ord)
           join queen.log_partitions p on p.id = u.id

@@ -190,15 +190,19 @@ describe('maintenance', () => {
         assert.equal((await get()).bufferStats.failedCount, 0);
     });
 
-    it('a push that was sent and not settled by its deadline: buffered, delivered once', { timeout: 60000 }, async () => {
+    it('a push that was sent and not settled by its deadline: 503 timeout, and its repeat is delivered once', { timeout: 60000 }, async () => {
         const queue = unique('m');
         await c.queen.push(queue, ['a-0'], 'a');
         const held = c.instance.psql(`begin; select 1 from queen.log_partitions p join queen.queues q on q.id = p.queue_id
             where q.name = '${queue}' for update of p; select pg_sleep(6); commit`);
         const locked = `select count(*) from pg_stat_activity where query like '%for update of p; select pg_sleep%' and wait_event = 'PgSleep'`;
         await until(async () => (await c.instance.psql(locked)) === '1', 'the partition is locked');
-        assert.deepEqual(statuses(await c.queen.pushItems([item(queue, 'a', 1), item(queue, 'a', 2)])), ['buffered', 'buffered']);
+        const items = [item(queue, 'a', 1), item(queue, 'a', 2)];
+        const answer = await c.queen.pushItems(items);
+        assert.equal(answer.status, 503, answer.text);
+        assert.equal(answer.json.code, 'timeout');
         await held;
+        assert.equal((await c.queen.pushItems(items)).status, 201);
         assert.deepEqual((await takeAll(queue, 3)).a.map((m) => m.transactionId), ['a-0', 'a-1', 'a-2']);
     });
 

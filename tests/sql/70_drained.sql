@@ -38,7 +38,7 @@ select is(pg_temp.pop('d', 'w6', 10), 'a:1', 'the old message is found');
 select is(pg_temp.ack('d', 'w6', '1:completed', p_partition => 'a'), 'done released acked=1', 'ack');
 
 -- A finding from before the seek must not be put back after it.
-select queen.log_pop_drained_v1(array_agg(m.queue_id), array_agg(0::bigint), 'g')
+select queen.log_pop_drained_v1(array_agg(m.queue_id), array_agg(0::bigint), clock_timestamp(), 'g')
 from queen.consumer_groups_metadata m join queen.queues q on q.id = m.queue_id where q.name = 'd';
 select is(pg_temp.mark(), 'everything 1', 'a stale finding changes nothing');
 

@@ -165,6 +165,32 @@ static void dropped_generations_are_not_vouched_for(void **state)
     assert_true(covered > 0);
 }
 
+/* More at once than there is room for: it must end, and vouch for none of it. */
+static void a_note_larger_than_the_memory_ends(void **state)
+{
+    struct fixture *f = *state;
+    note(f, "p", 0, 0, 50000);
+    note(f, "p", 50000, 50000, 100000);
+    note(f, "q", 0, 0, 100000);
+    for (unsigned n = 0; n < 150000; n += 331) {
+        struct dedup_vouch v = ask(f, "p", n);
+        assert_false(v.from <= (int64_t)n && (int64_t)n <= v.upto);
+    }
+    note(f, "p", 150000, 150000, 10);
+    assert_int_equal(ask(f, "p", 999999).upto, 150009);
+}
+
+/* After a failover that lost commits the same offsets are given again. */
+static void offsets_given_again_start_over(void **state)
+{
+    struct fixture *f = *state;
+    note(f, "p", 0, 0, 10);
+    note(f, "p", 5, 50, 3);
+    struct dedup_vouch v = ask(f, "p", 90);
+    assert_int_equal(v.from, 5);
+    assert_int_equal(v.upto, 7);
+}
+
 /* Several partitions in random order against a model that remembers everything. */
 static void random_notes_never_vouch_for_what_is_there(void **state)
 {
@@ -201,6 +227,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_gap_ends_the_range_below_it, setup, teardown),
         cmocka_unit_test_setup_teardown(another_incarnation_starts_over, setup, teardown),
         cmocka_unit_test_setup_teardown(dropped_generations_are_not_vouched_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_note_larger_than_the_memory_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(offsets_given_again_start_over, setup, teardown),
         cmocka_unit_test_setup_teardown(random_notes_never_vouch_for_what_is_there, setup,
                                         teardown),
     };
