@@ -33,21 +33,27 @@ describe('the front end without workers', () => {
     };
 
     it('a worker dies in mid-request: a POST is told that the outcome is unknown, a pop a timeout', { timeout: 60000 }, async () => {
-        await Promise.all(Array.from({ length: 64 }, () => client.request('GET', '/health'))); // kept connections, in every process of nginx
-        const { worker } = instance.pids();
-        signal(worker, 'SIGSTOP');
-        const answers = Promise.all([push(), push(), client.pop('front-end'), client.request('DELETE', '/api/v1/resources/queues/front-end')]);
-        // They are written into kept connections at once; a worker that is stopped reads none of them.
-        await sleep(500);
-        signal(worker, 'SIGKILL');
-        const [a, b, pop, remove] = await answers;
-        for (const answer of [a, b, remove]) {
-            assert.deepEqual([answer.status, answer.body.toString()], [503, '{"error":"outcome_unknown","code":"outcome_unknown"}']);
-            assert.match(answer.headers['content-type'], /^application\/json/);
+        // A request that nginx could not write into a kept connection waits for the next worker and is
+        // served by it: the rounds go on until each kind was caught in the middle.
+        const caught = new Set();
+        for (let round = 0; round < 10 && caught.size < 3; round++) {
+            await Promise.all(Array.from({ length: 64 }, () => client.request('GET', '/health'))); // kept connections
+            const { worker } = instance.pids();
+            signal(worker, 'SIGSTOP');
+            const answers = Promise.all([push(), client.request('DELETE', '/api/v1/resources/queues/front-end'), client.pop('front-end')]);
+            await sleep(500);
+            signal(worker, 'SIGKILL');
+            for (const [i, answer] of (await answers).entries()) {
+                if (answer.status < 300) continue;
+                assert.equal(answer.status, 503, answer.body.toString());
+                assert.match(answer.headers['content-type'], /^application\/json/);
+                if (i === 2) assert.match(answer.json().error, /timeout/);
+                else assert.equal(answer.body.toString(), '{"error":"outcome_unknown","code":"outcome_unknown"}');
+                caught.add(i);
+            }
+            await healthy();
         }
-        assert.equal(pop.status, 503);
-        assert.match(pop.json().error, /timeout/);
-        await healthy();
+        assert.equal(caught.size, 3);
     });
 
     it('no worker listens: 503 unavailable with Retry-After, with "timeout" in the text of a pop', { timeout: 60000 }, async () => {
