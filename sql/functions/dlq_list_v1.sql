@@ -10,7 +10,7 @@ create or replace function queen.dlq_list_v1(p_queue text, p_group text, p_parti
 returns table (id uuid, transaction_id bytea, partition_id uuid, queue text, partition text,
                consumer_group text, error text, retry_count int, payload bytea, message_id uuid,
                created_at timestamptz, failed_at timestamptz)
-language sql stable
+language sql volatile -- so that it is not inlined: a malformed time is refused whatever rows there are
 as $$
     select d.id, d.transaction_id, d.partition_id, q.name, p.name, d.consumer_group, d.error, d.retry_count,
            d.payload, d.message_id, d.created_at, d.failed_at
