@@ -12,12 +12,12 @@
 
 enum { FRAME_TRACE = 1, FRAME_PRODUCER = 2, FRAME_ENCRYPTED = 4 };
 
-#define FRAME_MIN_BODY 19
+#define FRAME_MIN_BODY           19
 #define FRAME_MAX_TRANSACTION_ID 65535
 
 struct frame {
     struct uuid message_id;
-    struct uuid trace_id;        /* only with FRAME_TRACE */
+    struct uuid trace_id; /* only with FRAME_TRACE */
     uint8_t flags;
     struct slice transaction_id; /* at most FRAME_MAX_TRANSACTION_ID bytes; checked at the edge */
     struct slice producer_sub;   /* only with FRAME_PRODUCER */
