@@ -62,16 +62,21 @@ static size_t entry_of_push(const struct transaction *t, const struct push_item 
     return 0;
 }
 
-static size_t entry_of_ack(const struct transaction *t, const struct txn_cursor *c,
-                           struct json_value hash)
+/* A hash as SQL writes it: 32 hex digits in quotes. */
+static bool read_hash(struct json_value token, struct txn_hash *hash)
 {
-    struct txn_hash bytes;
-    if (hash.type != JSON_STRING || hash.raw.n != 2 * TXN_HASH_SIZE + 2 ||
-        !hex_decode((struct slice){hash.raw.p + 1, 2 * TXN_HASH_SIZE}, bytes.bytes))
-        return c->first;
-    for (size_t i = 0; i < t->entry_count; i++)
-        if (t->entries[i].cursor == c &&
-            memcmp(&t->entries[i].ack->hash, &bytes, sizeof bytes) == 0)
+    *hash = (struct txn_hash){{0}};
+    return token.type == JSON_STRING && token.raw.n == 2 * TXN_HASH_SIZE + 2 &&
+           hex_decode((struct slice){token.raw.p + 1, 2 * TXN_HASH_SIZE}, hash->bytes);
+}
+
+static size_t entry_of_ack(const struct transaction *t, const struct txn_cursor *c,
+                           struct json_value token)
+{
+    struct txn_hash hash;
+    bool named = read_hash(token, &hash);
+    for (size_t i = c->first; named && i < t->entry_count; i++)
+        if (t->entries[i].cursor == c && memcmp(&t->entries[i].ack->hash, &hash, sizeof hash) == 0)
             return i;
     return c->first;
 }
@@ -164,13 +169,12 @@ static void note_pushes(struct transaction *t, struct json_value pushes)
     }
 }
 
-/* The dead-lettered message of a cursor, if there is one: hex of its hash. */
+/* The dead-lettered message of a cursor, if there is one. */
 static bool dead_hash(struct json_value list, struct txn_hash *hash)
 {
     struct json_value token;
     struct json_iter it = json_iterate(list);
-    return json_next(&it, &token) && token.raw.n == 2 * TXN_HASH_SIZE + 2 &&
-           hex_decode((struct slice){token.raw.p + 1, 2 * TXN_HASH_SIZE}, hash->bytes);
+    return json_next(&it, &token) && read_hash(token, hash);
 }
 
 static void note_acks(struct transaction *t, struct json_value acks)
