@@ -66,7 +66,9 @@ describe('kill under load', () => {
 
     it('the keeper', { timeout: 120000 }, (t) => scenario(t, 2, () => kill(instance.pids().keeper)));
 
-    it('nginx: master, then workers', { timeout: 120000 }, (t) => scenario(t, 2, (round) => {
+    it('nginx: master, then workers', { timeout: 120000 }, (t) => scenario(t, 2, async (round) => {
+        // A new master serves through the old workers' last moments before it has its own.
+        for (let i = 0; i < 500 && instance.pids().nginx.length < 2; i++) await sleep(20);
         const { nginx } = instance.pids();
         return kill(round === 0 ? [nginx[0]] : nginx.slice(1));
     }));
