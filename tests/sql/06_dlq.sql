@@ -59,5 +59,16 @@ select is(pg_temp.renew('v', 60), '1 60', 'another lease is not touched by it');
 select is(pg_temp.renew('unknown', 60), '0 -', 'unknown');
 select is(pg_temp.renew('', 60), '0 -', 'empty');
 
+-- A repeat after a lost answer: not ok, but told that this very dead letter was filed.
+select is(pg_temp.push('filed', 'p', '{a,b}'), 'queued 0', 'push');
+select is(pg_temp.pop('filed', 'w1'), 'p:a,b', 'pop');
+select is(pg_temp.ack('filed', 'w1', 'a:dlq') ~ 'dlq@0', true, 'handed over');
+create function pg_temp.again(p_worker text, p_off bigint) returns text language sql as $$
+    select concat_ws(' ', a ->> 'ok', a ->> 'filed')
+    from queen.log_dlq_head_v1(pg_temp.pid('filed'), 'g', p_worker, p_off, null, null, null, 'why') as a $$;
+select is(pg_temp.again('w1', 0), 'true', 'filed');
+select is(pg_temp.again('w1', 0), 'false true', 'again: filed before');
+select is(pg_temp.again('w1', 1), 'false false', 'another offset was not');
+select is(pg_temp.again('w2', 0), 'false false', 'nor by another lease');
 select * from finish();
 rollback;
