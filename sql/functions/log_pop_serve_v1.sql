@@ -23,7 +23,7 @@ declare
     v_now constant timestamptz := clock_timestamp();
 begin
     return query
-    with cursors as (
+    with cursors as materialized (
         select u.claim, u.rank, q.name as queue, p.id, p.name, c.consumer_group,
                p_budgets[u.claim]::bigint as budget, p_workers[u.claim] as worker,
                p_auto_ack[u.claim] as auto_ack,
@@ -45,8 +45,11 @@ begin
         select k.*, s.base_offset, s.created_at, s.blob, greatest(s.base_offset, k.wanted) as low,
                s.end_offset - greatest(s.base_offset, k.wanted) + 1 as frames
         from cursors k
-        join queen.log_segments s
-            on s.partition_id = k.id and s.base_offset >= k.head and s.base_offset < k.wanted + k.budget
+        cross join lateral ( -- limit: a range of the index, not a join that reads the whole partition
+            select x.base_offset, x.end_offset, x.created_at, x.blob from queen.log_segments x
+            where x.partition_id = k.id and x.base_offset >= k.head and x.base_offset < k.wanted + k.budget
+            order by x.base_offset
+            limit k.budget) as s
         where s.created_at <= v_now - k.delay
     ), counted as (
         select o.*, sum(o.frames) over (partition by o.claim order by o.rank, o.base_offset) - o.frames as before
