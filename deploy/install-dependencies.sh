@@ -62,29 +62,9 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
-    command -v apt-get >/dev/null || {
-        echo "Missing: ${missing[*]}; there is no apt-get to install them with" >&2
-        exit 1
-    }
-    echo "installing: ${missing[*]}"
-    # invoke-rc.d asks this program before it starts a service (101 = no). An existing one stays.
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e $policy ]; then
-        printf '#!/bin/sh\nexit 101\n' >$policy
-        chmod 0755 $policy
-        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    # The package lists of a fresh machine are empty, those of an old one point to files that are gone.
-    apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null 2>&1 || {
-        apt-get update -q
-        apt-get install -y -q --no-install-recommends "${missing[@]}"
-    }
-    # Installed for their programs only: not to be started at the next boot either.
-    if command -v systemctl >/dev/null; then
-        case " ${missing[*]} " in *' nginx-light '*) systemctl -q disable nginx || true ;; esac
-        case " ${missing[*]} " in *' postgresql '*) systemctl -q disable postgresql || true ;; esac
-    fi
+    # shellcheck source=deploy/apt-install.sh
+    . "$(dirname "$0")/apt-install.sh"
+    apt_install_stopped "${missing[@]}"
     find_missing
     if [ ${#missing[@]} -gt 0 ]; then
         echo "still missing after the installation: ${missing[*]}" >&2
