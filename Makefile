@@ -129,13 +129,19 @@ BENCH_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/bench/null_worker.c,
 $(BUILD)/bin/loadgen: $(BENCH_OBJ) $(BUILD)/libqueen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The same clients' parts with other brokers' protocols, for tests/bench/peers.mjs.
+PEER_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/bench/peers/*.c) \
+    $(patsubst %,tests/bench/%.c,bodies connection histogram options window))
+$(BUILD)/bin/peer-loadgen: $(PEER_OBJ) $(BUILD)/libqueen.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/bin/null-worker: $(BUILD)/tests/bench/null_worker.o $(BUILD)/libqueen.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 .PHONY: bench-smoke bench
 bench-smoke: all $(BUILD)/bin/loadgen
 	node tests/bench/smoke.mjs
-bench: all $(BUILD)/bin/loadgen $(BUILD)/bin/null-worker
+bench: all $(BUILD)/bin/loadgen $(BUILD)/bin/peer-loadgen $(BUILD)/bin/null-worker
 	node tests/bench/bench.mjs
 
 .PHONY: docs

@@ -28,7 +28,9 @@ struct bench {
 /* Counts one finished request. due_us: when it should have been sent. */
 void bench_done(struct bench *b, enum bench_step step, uint64_t due_us, uint64_t carried);
 
-/* Appends a push body of `messages` items for one partition. Each payload starts with the time. */
+/* Appends one payload, which starts with the time. */
+void bench_payload(const struct bench *b, struct buf *out);
+/* Appends a push body of `messages` items for one partition. */
 void bench_push_body(struct bench *b, struct buf *out, int queue, int partition, int messages);
 /* Appends the path of a pop. */
 void bench_pop_target(struct bench *b, struct buf *out, int queue, bool wait);

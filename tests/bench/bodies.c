@@ -16,6 +16,13 @@ void bench_done(struct bench *b, enum bench_step step, uint64_t due_us, uint64_t
     b->carried[step] += carried;
 }
 
+void bench_payload(const struct bench *b, struct buf *out)
+{
+    buf_printf(out, "{\"t\":%llu,\"f\":\"", (unsigned long long)clock_mono_us());
+    buf_put_slice(out, buf_slice(&b->payload));
+    BUF_PUT_LITERAL(out, "\"}");
+}
+
 void bench_push_body(struct bench *b, struct buf *out, int queue, int partition, int messages)
 {
     BUF_PUT_LITERAL(out, "{\"items\":[");
@@ -24,11 +31,10 @@ void bench_push_body(struct bench *b, struct buf *out, int queue, int partition,
             buf_putc(out, ',');
         buf_printf(out,
                    "{\"queue\":\"%s-%d\",\"partition\":\"p%d\",\"transactionId\":\"%s-%llu\","
-                   "\"payload\":{\"t\":%llu,\"f\":\"",
-                   b->prefix, queue, partition, b->prefix, (unsigned long long)b->next_id++,
-                   (unsigned long long)clock_mono_us());
-        buf_put_slice(out, buf_slice(&b->payload));
-        BUF_PUT_LITERAL(out, "\"}}");
+                   "\"payload\":",
+                   b->prefix, queue, partition, b->prefix, (unsigned long long)b->next_id++);
+        bench_payload(b, out);
+        buf_putc(out, '}');
     }
     BUF_PUT_LITERAL(out, "]}");
 }

@@ -1,20 +1,12 @@
-/* A keep-alive HTTP/1.1 client connection on the event loop: one request at a time. */
+/* A keep-alive HTTP/1.1 client: one request at a time on a connection. */
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
-#include "base/buf.h"
-#include "base/loop.h"
-
-#include <netinet/in.h>
+#include "connection.h"
 
 struct client {
-    struct loop *loop;
-    struct sockaddr_in address;
-    struct loop_io io;
-    int fd; /* -1 = not connected */
-    bool connecting, busy;
-    struct buf out, in;
-    size_t sent;
+    struct connection connection;
+    bool busy;
     uint64_t started_us; /* when the request was due (open loop) or sent */
     /* The whole answer is there; body is valid during the call. status 0: the connection broke. */
     void (*answered)(struct client *c, int status, struct slice body);
@@ -27,6 +19,5 @@ void client_init(struct client *c, struct loop *loop, const struct sockaddr_in *
  * counts from; 0 = now. */
 void client_send(struct client *c, const char *method, struct slice target, struct slice body,
                  uint64_t due_us);
-void client_close(struct client *c);
 
 #endif

@@ -1,0 +1,2 @@
+#include "peer.h"
+const struct peer peer_amqp = {.name = "amqp"};
